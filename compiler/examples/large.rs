@@ -1,7 +1,7 @@
 //! How long large programs take: `cargo run --release -p compiler --example large [NAME]`.
 //!
-//! Each line is a program that somebody could generate; 10,000 operations are to check and lower in under a second, and to fuse in
-//! another; 100 operations to fuse in 5 ms.
+//! Each line is a program that somebody could generate; 10,000 operations are to check and lower in
+//! under a second, and to fuse in another; 100 operations to fuse in 5 ms.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -97,7 +97,7 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// A function of so many `let`s, each made from the one before.
+/// A function of `count` `let`s, each computed from the one before.
 fn lets(count: usize, value: impl Fn(usize) -> String) -> String {
     let mut text = "fn f(x: f32[n]) {\n    let y0 = x\n".to_owned();
     (0..count).for_each(|k| writeln!(text, "    let y{} = {}", k + 1, value(k)).unwrap());
@@ -105,13 +105,13 @@ fn lets(count: usize, value: impl Fn(usize) -> String) -> String {
     text
 }
 
-/// A normalisation of rows, so many times: six operations each.
+/// A normalization of rows, `count` times: six operations each.
 fn rows(count: usize) -> String {
     lets(count, |k| format!("exp(y{k} - max(y{k}, axis = 0)) / (sum(y{k}, axis = 0) + 1)"))
         .replace("f32[n]", "f32[n, m]")
 }
 
-/// A function of so many `let`s, each made from the two before.
+/// A function of `count` `let`s, each computed from the two before.
 fn shared(count: usize) -> String {
     lets(count, |k| format!("y{k} + y{}", k.saturating_sub(1)))
 }

@@ -1,7 +1,8 @@
-//! The cost of operations: how long each takes in comparison with the others. Every estimate of time counts by these weights.
+//! The cost of operations: how long each takes in comparison with the others. Every estimate of
+//! time counts by these weights.
 //!
-//! A weight of 1 is an operation of which a core starts two a cycle, on all lanes of a vector: an addition, a comparison, a
-//! selection. Loads and stores weigh nothing here, because estimates count their bytes.
+//! A core starts two operations of weight 1 per cycle, on all lanes of a vector: additions,
+//! comparisons, selections. Loads and stores have no weight, because estimates count their bytes.
 
 use crate::nest::{Block, Op, Program};
 use crate::{BinaryOp, Dtype, UnaryOp, visit};
@@ -44,15 +45,16 @@ impl BinaryOp {
 }
 
 impl Op {
-    /// The weight of the operation, whose result has type `result`. A call weighs nothing by itself: the operations of the
-    /// function do.
+    /// The weight of the operation with a result of type `result`. A call has no weight by itself,
+    /// because the operations of the function count.
     pub fn weight(&self, result: Dtype) -> f64 {
         match self {
             Op::Constant(_) | Op::Affine(_) | Op::Bitcast(..) | Op::Load { .. } | Op::Call(..) => 0.0,
             Op::Unary(op, _) => op.weight(),
             Op::Binary(op, ..) => op.weight(result),
             Op::Fma(..) | Op::Compare(..) | Op::Select(..) => 1.0,
-            // Most machines have no instructions for half precision, so that conversions take several.
+            // Most machines have no instructions for half precision, so that conversions take
+            // several.
             Op::Cast(to, _) if to.is_storage() => 4.0,
             Op::Cast(..) => 1.0,
             Op::Check { .. } => 2.0,
@@ -63,8 +65,8 @@ impl Op {
 }
 
 impl Program {
-    /// How many operations a block has in its text, with those of the functions that it calls in place of the calls. Only those
-    /// that `counts` are counted.
+    /// How many operations a block has in its text, with those of the functions that it calls in
+    /// place of the calls. Only those that `counts` are counted.
     pub fn operations_of(&self, block: &Block, counts: fn(&Op) -> bool) -> usize {
         let mut count = 0;
         visit::for_each_op(block, &mut |_, op| {

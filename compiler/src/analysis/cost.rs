@@ -58,9 +58,9 @@ pub struct Machine {
 
 impl Machine {
     /// A core of a server of 2023 (AVX-512 Xeon, 2.7 GHz) using 128-bit vectors. It streams 12 to
-    /// 14 GB/s of copies while all cores do, and 88 GB/s in its L2 cache of 2 MB, half of which is
-    /// counted on. It executes two vector operations of 4 lanes per cycle. A spin barrier takes 0.4
-    /// us, and waking threads up to 37 us, which is rare. Narrow strips take 2 times as long as
+    /// 14 GB/s of copies while all cores do, and 88 GB/s in its L2 cache of 2 MB, where the model
+    /// counts on half. It executes two vector operations of 4 lanes per cycle. A spin barrier takes
+    /// 0.4 us, and waking threads up to 37 us, which is rare. Narrow strips take 2 times as long as
     /// streaming on a GPU, 4 on a few cores and 6 on many.
     pub const NOMINAL: Machine = Machine {
         memory_rate: 12.0,

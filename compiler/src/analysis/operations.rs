@@ -62,7 +62,8 @@ impl Walk<'_, '_> {
         self.inside[scope].pop().unwrap_or(scope)
     }
 
-    /// The operations of a block. It does not iterate over the indices `apart`, even inside of loops that bind them.
+    /// The operations of a block. It does not iterate over the indices `apart`, even inside of
+    /// loops that bind them.
     fn block(&mut self, block: &Block, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let mut own = 0u64;
         let mut inner = Count::exactly(Size::default());

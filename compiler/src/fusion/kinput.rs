@@ -3,7 +3,7 @@
 //! reduction.
 //!
 //! A reduction moves only to a kernel that uses each of its results once, and not before a loop,
-//! all of which would have to wait for it.
+//! because the whole loop would have to wait for it.
 
 use ir::Size;
 

@@ -213,8 +213,8 @@ impl Lowering<'_> {
         Ok(Lambda { axes, operand: Operand::Element(Element { buffer: element.buffer, view: Some(shape), at }) })
     }
 
-    /// The buffer of which an array of the given shape forms the last axes, complete and in order,
-    /// with the subscripts and lengths of the axes before those.
+    /// The buffer with an array of the given shape as its last axes, complete and in order, and the
+    /// subscripts and lengths of the axes before those.
     fn whole(&self, lambda: &Lambda, shape: &[Size]) -> Option<(Element, Vec<Size>)> {
         let Operand::Element(element) = &lambda.operand else { return None };
         let seen = element.view.as_ref().unwrap_or(&self.target.program.buffers[element.buffer].shape);

@@ -1,12 +1,13 @@
 //! Slots: temporaries that are not needed at the same time share memory.
 //!
-//! First, a buffer that can be computed in place of an operand whose lifetime ends there joins its
-//! *group*. Then the groups are assigned to slots, the largest first (at nominal sizes), so that
-//! the first group in a slot determines its size: "greedy by size" of Pisarchyk and Lee, Efficient
-//! Memory Management for Deep Neural Net Inference, 2020. Groups of one size are assigned from the
-//! end of the program to its beginning. So results, which live to the end, are then slots like
-//! others, free before they begin, and there are no more slots than groups that are live at once.
-//! If no slot of its size is free, a group takes a gap in a larger slot.
+//! First, a buffer that can be computed in place of an operand joins the operand's *group*, if the
+//! operand's lifetime ends there. Then the groups are assigned to slots, the largest first (at
+//! nominal sizes), so that the first group in a slot determines its size: "greedy by size" of
+//! Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020. Groups of
+//! one size are assigned from the end of the program to its beginning. So results, which live to
+//! the end, are then slots like others, free before they begin, and there are no more slots than
+//! groups that are live at once. If no slot of its size is free, a group takes a gap in a larger
+//! slot.
 //!
 //! Sizes are known only at a call, so a group may turn out larger than the one that opened its
 //! slot. A slot is as large as its largest group, so sharing never takes more memory than no

@@ -223,7 +223,7 @@ fn steps(a_long_name_of_an_array: f32[h, w], a: f32) = step(step(step(a_long_nam
     assert_eq!(like(SHARES, "case_b"), [None, None]);
 }
 
-/// Loops whose length is the size of a sum's terms are distinguished from those that data decide.
+/// Loops as long as the size of a sum's terms are distinguished from those that data decide.
 #[test]
 fn counts_are_exact_unless_data_decide() {
     let source = "
