@@ -1,5 +1,6 @@
-//! The effects of statements: loads, stores, faults. The matches have no wildcard, so a new statement does not compile until its
-//! effects are stated here. Whoever asks whether code may move, go or run at once asks here.
+//! The effects of statements: loads, stores, faults. The matches have no wildcard, so a new
+//! statement does not compile until its effects are stated here. Whoever asks whether code may
+//! move, go or run at once asks here.
 
 use crate::Size;
 use crate::nest::{BufferId, Op, Statement, Subscript};

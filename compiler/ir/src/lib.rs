@@ -4,8 +4,9 @@
 
 #![forbid(unsafe_code)]
 
-// The modules that look at statements match them without wildcards: a new statement, operation or kind of loop does not compile until each
-// has said what it does about it. A recogniser, for which everything else is a no, asks by `if let`.
+// The modules that look at statements match them without wildcards: a new statement, operation or
+// kind of loop does not compile until each has said what it does about it. A recogniser, for which
+// everything else is a no, asks by `if let`.
 
 pub mod affine;
 pub mod array;

@@ -95,7 +95,7 @@ pub(super) fn binary(arithmetic: &Arithmetic, op: BinaryOp, a: Known, b: Known, 
         }
     }
     let nothing = if dtype == Dtype::Bool && matches!(op, BinaryOp::And | BinaryOp::Or) {
-        // What depends on data may yet be decided by the other side.
+        // If one side depends on data, the other may still decide.
         let [a, b] = [a, b].map(|side| side.because().unwrap_or_default());
         Known::Nothing { because: a.and(b) }
     } else {

@@ -281,7 +281,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             self.changes[dim.0] = Some(inner);
         }
         let reductions = l.kind.reductions();
-        // What is reduced so far is alive all along.
+        // The results of reductions are live throughout the loop.
         let results = || reductions.iter().flat_map(|r| &r.results);
         results().for_each(|v| self.defines(*v));
         self.kept.push(vec![]);

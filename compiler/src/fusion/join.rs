@@ -1,5 +1,6 @@
-//! Loops of one block made one: where two loops run over the same, an iteration does the work of both, and the second finds in
-//! the cache what the first stored. Whether two loops may become one is asked of [`super::legality::loops`].
+//! Loops of one block made one: where two loops run over the same, an iteration does the work of
+//! both, and the second finds in the cache what the first stored. Whether two loops may become one
+//! is asked of [`super::legality::loops`].
 
 use std::collections::BTreeSet;
 
@@ -52,7 +53,8 @@ pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
     changed
 }
 
-/// Joins two loops of a block and says where the one stands that came of them: what the second needs goes before it.
+/// Fuses two loops of a block and returns the place of the result. The statements that the second
+/// needs go before it.
 fn join_at(
     program: &Program,
     block: &mut Block,
@@ -90,7 +92,7 @@ pub(super) fn rename(affine: &Affine<IndexId>, matched: &Matched) -> Affine<Inde
     affine.substitute(&mut |index| Affine::index(to(index)))
 }
 
-/// Makes the earlier loop do the work of the later one too, with the indices of that.
+/// Makes the earlier loop do the work of the later one too, with the indices of the latter.
 fn merge(earlier: &mut Loop, later: Loop, matched: &Matched) {
     rename_all(&mut earlier.body, matched);
     for (index, _) in &mut earlier.dims {

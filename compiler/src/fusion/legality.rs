@@ -1,5 +1,5 @@
-//! The rules of merging kernels: each is a function that says nothing, or the reason why not. The rules for the loops inside a
-//! kernel are in [`loops`].
+//! The rules of merging kernels: each is a function that says nothing, or the reason why not. The
+//! rules for the loops inside a kernel are in [`loops`].
 
 pub(super) mod loops;
 
@@ -16,19 +16,22 @@ use super::substitution::Use;
 use super::weave::still_loaded;
 use crate::analysis::cost::Price;
 
-/// The largest kernel, in statements with functions written out: beyond it, compiling takes longer than it saves.
+/// The maximum size of a kernel, in statements with functions inlined: beyond it, compiling takes
+/// longer than it saves.
 pub(super) const MAX_SIZE: u64 = 2_000;
 
-/// The longest kernel, in statements of its text, which every merge rewrites: so fusion stays near-linear.
+/// The maximum length of a kernel, in statements of its text. Every merge rewrites them, so the
+/// limit keeps fusion near-linear.
 pub(super) const MAX_LINES: u64 = 640;
 
-/// The most scalars alive at once: beyond it, code is mostly about where to keep them.
+/// The maximum number of live scalars: beyond it, code mostly moves them around.
 const MAX_LIVE: u64 = 128;
 
-/// The most places in which one kernel may compute a producer: XLA's bound on the uses that indexing makes.
+/// The maximum number of places in which one kernel may compute a producer: XLA's bound on the uses
+/// created by indexing.
 const MAX_COPIES: u64 = 15;
 
-/// The most top-level loops of a kernel that read the same one after another.
+/// The maximum number of top-level loops of a kernel that read the same array one after another.
 const MAX_PHASES: usize = 4;
 
 /// A producer may replace a consumer's loads if no kernel grows beyond the size that compiles well.
@@ -67,7 +70,8 @@ pub(super) fn compiles(price: &Price) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Whether a kernel of so many statements, with functions written out and in its text, is small enough.
+/// Whether a kernel with this many statements, with functions inlined and in its text, is small
+/// enough.
 pub(super) fn fits(statements: u64, lines: u64) -> Result<(), Reason> {
     if lines > MAX_LINES {
         return Err(Reason::TooLarge { operations: lines, limit: MAX_LINES });
@@ -97,8 +101,8 @@ pub(super) struct Weave<'g> {
 }
 
 impl Weave<'_> {
-    /// Every loop of the one part that has fewer is joined with a loop of the other part. Parts that read the same may also go over
-    /// it one after another, if nothing flows between them.
+    /// Every loop of the one part that has fewer is joined with a loop of the other part. Parts
+    /// that read the same may also go over it one after another, if nothing flows between them.
     pub fn shares_loops(&self, woven: &Kernel) -> Result<(), Reason> {
         let (a, b) = self.parts;
         let together = loops_of(woven);
@@ -128,7 +132,7 @@ fn loops_of(kernel: &Kernel) -> usize {
     kernel.body.iter().filter(|s| s.repeats()).count()
 }
 
-/// Why loops between which buffers flow do not become one.
+/// The reason why loops with flows between them are not fused.
 fn why_flows_stay(graph: &Graph, (first, second): Pair, flows: &[BufferId]) -> Reason {
     if contracts(graph, first) || contracts(graph, second) {
         return Reason::Contraction;
@@ -151,7 +155,8 @@ fn why_flows_stay(graph: &Graph, (first, second): Pair, flows: &[BufferId]) -> R
     reason.unwrap_or(Reason::OtherIterations)
 }
 
-/// For each axis of a buffer: the extent of the outermost index that stands there alone in all accesses of a kind.
+/// For each axis of a buffer: the extent of the outermost index that stands there alone in all
+/// accesses of a kind.
 fn outer_axes(
     program: &Program,
     kernel: &Kernel,
@@ -193,7 +198,7 @@ pub(super) fn contracts(graph: &Graph, id: KernelId) -> bool {
     graph.kernel(id).body.iter().any(|s| matches!(s, Statement::Contract(_)))
 }
 
-/// Why kernels that do not hang on each other do not become one: the first outer extents in which they differ.
+/// The reason why independent kernels are not merged: the first outer extents in which they differ.
 fn why_apart(graph: &Graph, (first, second): Pair) -> Reason {
     let extents = |id: KernelId| -> Vec<Size> {
         let outer =
@@ -207,7 +212,8 @@ fn why_apart(graph: &Graph, (first, second): Pair) -> Reason {
     pair.map_or(Reason::OtherIterations, |(first, second)| Reason::ExtentsDiffer { first, second })
 }
 
-/// Whether kernels read a buffer of several axes over the same box, whatever the order: row sums and column sums.
+/// Whether kernels read a buffer of several axes over the same box, in any order: row sums and
+/// column sums.
 fn reads_the_same(program: &Program, first: &Kernel, second: &Kernel) -> bool {
     let loads: BTreeSet<BufferId> = visit::loads(&first.body).into_iter().collect();
     visit::loads(&second.body).into_iter().any(|buffer| {
@@ -219,7 +225,7 @@ fn reads_the_same(program: &Program, first: &Kernel, second: &Kernel) -> bool {
     })
 }
 
-/// Whether some load runs over the whole buffer, an index for each axis.
+/// Whether some load runs over the whole buffer, with an index for each axis.
 fn reads_all(kernel: &Kernel, buffer: BufferId, shape: &[Size]) -> bool {
     let mut extents = BTreeMap::new();
     let mut all = false;

@@ -1,4 +1,5 @@
-//! The outline of a statement: what it has to do with the statements around it, as the rules of joining loops ask for it.
+//! The outline of a statement: what it has to do with the statements around it, as the rules of
+//! joining loops ask for it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::form::extents;
 
 /// How a statement accesses a buffer.
 pub(super) struct Access {
-    /// For each axis the affine subscript that stands there in every access.
+    /// For each axis, the affine subscript that all accesses have there.
     pub axes: Vec<Option<Affine<IndexId>>>,
     /// The subscripts, if all accesses have the same.
     pub same: Option<Vec<Subscript>>,
@@ -18,7 +19,7 @@ pub(super) struct Access {
     pub direct: bool,
 }
 
-/// What a statement has to do with those around it.
+/// The relations of a statement to those around it.
 #[derive(Default)]
 pub(super) struct Outline {
     /// The values that it defines for those after it.
@@ -27,11 +28,11 @@ pub(super) struct Outline {
     pub uses: Vec<ValueId>,
     pub loads: BTreeMap<BufferId, Access>,
     pub stores: BTreeMap<BufferId, Access>,
-    /// The extents of the indices that it binds, where they are sizes.
+    /// The extents of the indices that it binds, if they are sizes.
     pub extents: BTreeMap<IndexId, Size>,
     /// Whether it is a check.
     pub checks: bool,
-    /// Whether it loads what may be outside where a check before it fails.
+    /// Whether it has a load that may be out of bounds if an earlier check fails.
     pub leans: bool,
 }
 
@@ -72,7 +73,7 @@ impl Outline {
     }
 }
 
-/// Notes an access; subscripts that see another shape say nothing.
+/// Records an access. Subscripts that refer to another shape tell nothing.
 fn note(accesses: &mut BTreeMap<BufferId, Access>, buffer: BufferId, at: Option<&[Subscript]>, depth: usize) {
     let affine = |s: &Subscript| if let Subscript::Affine(a) = s { Some(a.clone()) } else { None };
     match accesses.get_mut(&buffer) {

@@ -1,4 +1,5 @@
-//! The gain of merging: the price of kernels as they are against the price of kernels as they would be, by the one cost model.
+//! The gain of merging: the price of kernels as they are against the price of kernels as they would
+//! be, by the one cost model.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -103,7 +104,7 @@ fn worthwhile(graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: Tim
     }
 }
 
-/// Kernels that share nothing but a launch become one only if that is most of what they cost.
+/// Kernels that share nothing but a launch are merged only if the launch is most of their cost.
 pub(super) fn small(graph: &Graph, (first, second): (KernelId, KernelId)) -> Result<(), Reason> {
     let launch = Machine::NOMINAL.launch;
     let work = graph.price(first).time.max(graph.price(second).time) - launch;

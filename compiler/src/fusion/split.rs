@@ -109,7 +109,8 @@ enum Split {
     Never,
 }
 
-/// The extents of the indices that may be split. Those of reductions may wrap, and then the parts would be more.
+/// The extents of the indices that may be split. Those of reductions may wrap, and would then be
+/// split into more elements.
 fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
     let mut extents = extents(&kernel.body);
     visit::for_each_statement(&kernel.body, &mut |statement| {

@@ -1,5 +1,6 @@
-//! Weaving: two kernels become one by making their outer loops one. The loops inside are joined likewise (`join`), the one part
-//! uses what the other has computed, and what nobody else loads is not stored at all.
+//! Weaving: two kernels become one by making their outer loops one. The loops inside are joined
+//! likewise (`join`), the one part uses what the other has computed, and what nobody else loads is
+//! not stored at all.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,8 +18,8 @@ use super::memo::{Code, Mechanic};
 use super::pairs::{Pair, flows};
 use super::split::split;
 
-/// The kernel that does the work of two, or why there is none. `first` loads nothing that `second` stores, and no
-/// kernel stands between them.
+/// The kernel that does the work of two, or the reason why there is none. `first` loads nothing
+/// that `second` stores, and no kernel has to run between them.
 pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
     graph.merged(pair, Mechanic::Weave(also), || {
         let (first, second) = (graph.kernel(pair.0), graph.kernel(pair.1));

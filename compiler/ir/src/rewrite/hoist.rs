@@ -192,7 +192,7 @@ impl Hoister<'_> {
     }
 }
 
-/// Whether a statement that only computes may stand beside the outermost loop if what it mentions does.
+/// Whether a pure statement may be placed next to the outermost loop if its operands are.
 fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { op, .. } => op.effects().load.is_none_or(|load| load.at.is_empty()),

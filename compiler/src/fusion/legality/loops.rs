@@ -1,15 +1,17 @@
-//! The rules of joining two loops of one kernel. They say yes or no: the reason that a report gives is that of the two kernels
-//! ([`super::Weave`]).
+//! The rules of joining two loops of one kernel. They say yes or no: the reason that a report gives
+//! is that of the two kernels ([`super::Weave`]).
 //!
 //! A pair of loops may become one if
-//! - the second can move up to the first: nothing that it needs waits for the first, but through buffers; of a load that may
-//!   be outside where a check fails that is the check, too;
-//! - some indices match: a buffer that the first stores and the second loads is stored with the one index alone on some
-//!   axis and loaded with the other index alone on that axis, so that each iteration loads what the same iteration
-//!   stored (where nothing flows between them, outermost indices match that run along the same axis of a buffer both load);
-//!   several indices may stand on an axis if they are the digits of a number there, `8 * i + j` where `j < 8`;
-//! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and the rest, inside; those
-//!   of a reduction or scan stay together and in order, since their numbering is part of the meaning.
+//! - the second can move up to the first: none of its operands depends on the first, except through
+//!   buffers. For a load that may be out of bounds if a check fails, the check is an operand too;
+//! - some indices match: a buffer that the first stores and the second loads is stored with one
+//!   index alone on some axis and loaded with the other index alone on that axis, so that each
+//!   iteration loads the elements that the same iteration stored. (If nothing flows between them,
+//!   outermost indices match that run along the same axis of a buffer that both load.) Several
+//!   indices may be on one axis if they are the digits of a number, `8 * i + j` with `j < 8`;
+//! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and
+//!   the rest, inside; those of a reduction or scan stay together and in order, since their
+//!   numbering is part of the meaning.
 
 use std::collections::BTreeSet;
 
@@ -101,15 +103,16 @@ fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: 
         in_order().for_each(|(i, j)| consider(i, j, &mut pairs));
         return if pairs.len() == first.len() { pairs } else { vec![] };
     }
-    // What both read is not worth another order of a loop's indices, which is that of its accesses.
+    // A shared read does not justify changing the order of a loop's indices, which is that of its
+    // accesses.
     let all = pairs.len() == first.len() && pairs.len() == second.len();
     if all { pairs } else { in_order().take_while(|pair| pairs.contains(pair)).collect() }
 }
 
-/// The indices of two subscripts that match if each place of the axis belongs to one setting of them: single ones, or the digits of a
-/// number.
+/// The indices of two subscripts that match if each place on the axis belongs to one setting of
+/// them: single ones, or the digits of a number.
 fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, &Outline)) -> Option<Matched> {
-    // What is bound outside of both is the same throughout.
+    // An index bound outside of both is the same throughout.
     let common =
         |index| if i.coefficient(index) == j.coefficient(index) { Affine::constant(0) } else { Affine::index(index) };
     let (i, j) = (i.substitute(&mut |index| common(index)), j.substitute(&mut |index| common(index)));
@@ -121,7 +124,7 @@ fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, 
     same.then(|| first.iter().zip(&second).map(|((i, _), (j, _))| (*i, *j)).collect())
 }
 
-/// Whether loops of these kinds may share the indices that match.
+/// Whether loops of these kinds may share the matching indices.
 fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     let all = |l: &Loop| l.dims.len() == matched.len();
     if matched.is_empty() {
@@ -140,8 +143,8 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     }
 }
 
-/// Whether what flows between loops, of which one is a scan, is forwarded to the last load: a scan loads nothing that it
-/// stores.
+/// If one of the loops is a scan, whether the elements that flow between them are all forwarded,
+/// since a scan may not load a buffer that it stores.
 fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), matched: &Matched) -> bool {
     if first.kind != LoopKind::Scan && second.kind != LoopKind::Scan {
         return true;
@@ -164,8 +167,8 @@ fn renamed(subscript: &Subscript, matched: &Matched) -> Subscript {
     }
 }
 
-/// The statements between two that the second needs, if none of what it needs waits for the first. (What flows between
-/// the two themselves through buffers is for `matched` to judge.)
+/// The statements between two that the second needs, if none of its operands depends on the first.
+/// (`matched` judges the flow through buffers between the two.)
 fn needed(outlines: &[Outline], first: usize, second: usize) -> Option<BTreeSet<usize>> {
     let earlier = &outlines[first];
     let (mut results, mut values, mut buffers) = (EntitySet::new(), EntitySet::new(), EntitySet::new());
