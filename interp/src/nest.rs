@@ -129,6 +129,7 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
         let mut machine = Machine::new(program, &binding, id, (memory, sharing), clock, cancelled);
         let result = machine.block(&program.kernels[id].body);
         result.map_err(|stop| machine.explain(stop))?;
+        // Time goes on across kernels, so that stores of earlier kernels are in the past.
         clock = machine.clock + 1;
         traffic.push(machine.traffic);
         (memory, sharing) = (machine.memory, machine.sharing);
@@ -136,6 +137,7 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
     let mut outputs = vec![];
     for id in program.outputs() {
         let buffer = &mut memory[slot(id)];
+        // An element that no kernel stored would be returned uninitialized by compiled code.
         if let Some(element) = buffer.stored.iter().position(|time| *time == 0) {
             let access = format!("element {element} of %{}", program.buffers[id].name);
             return Err(RunError::Internal { kernel: String::new(), access, problem: Problem::Missing });

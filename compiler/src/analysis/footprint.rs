@@ -311,6 +311,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
                 let mut span = Span { range: (constant.clone(), constant.plus(&N::whole(1))), count: N::whole(1) };
                 for (index, coefficient) in a.terms() {
                     let Some(bound) = self.accesses.indices[*index] else { continue };
+                    // An index that keeps its value does not widen the range.
                     if bound.place < fixed {
                         continue;
                     }

@@ -407,10 +407,12 @@ impl<'k> Run<'k> {
                 Reach::Line(line) => self.line(line),
                 Reach::Value(v, _) => self.values[*v],
             };
+            // If the body needs a single value of this index, its range can be halved.
             let mut because = Places::alone(place + n);
             let mut greatest = reach.range().map_or(i64::MAX, |(_, greatest)| greatest);
             if let Some(reason) = reach.because() {
                 self.blame(reason)?;
+                // The extent is data, but a check of the index in the body bounds it.
                 if let Reach::Value(_, Some(checked)) = extent
                     && let Some((_, most)) = self.line(checked).range()
                 {
@@ -437,6 +439,7 @@ impl<'k> Run<'k> {
             if let Err(Blame(places)) = self.steps(body, Count { elements: volume, ..times }) {
                 self.counts = before;
                 let first = places.first();
+                // An outer loop is responsible, so that one has to halve its range.
                 if first < place {
                     return Err(Blame(places));
                 }

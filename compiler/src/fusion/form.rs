@@ -229,6 +229,8 @@ impl<'k> Walk<'k> {
                         LoopKind::Parallel | LoopKind::Serial => place,
                         LoopKind::Scan => Place::Reduction,
                         LoopKind::Reduce(_) => {
+                            // A small reduction becomes straight-line code, so its loads are like
+                            // any other.
                             computes_only(std::slice::from_ref(statement), &mut reduces);
                             if reduces { Place::Reduction } else { place }
                         }

@@ -431,6 +431,7 @@ impl Graph {
             }
         }
         let mut order = vec![];
+        // A topological order; among kernels that are ready, the one with the earliest operation.
         while let Some((_, id)) = ready.pop_first() {
             order.push(id);
             for consumer in self.consumers(id) {

@@ -102,6 +102,7 @@ pub fn search<E>(
     let passes = FusionPass::ALL.iter().copied().filter(|pass| options.fuse.contains(*pass));
     let others: Vec<usize> = passes.filter_map(|pass| plans.after(best, Step::Pass(pass))).collect();
     let mut graph = plans.replayed(best, &found, options.fuse);
+    // Pairs that one of these plans fuses are reported as apart because this plan is better.
     for other in [first].into_iter().chain(others) {
         graph.prefer_to(&plans.all[other].graph);
     }

@@ -187,6 +187,7 @@ fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeM
         let index = subscript.as_index().filter(|index| extents.get(index) == Some(length))?;
         let mut lengths = vec![];
         let mut left = length.clone();
+        // Take axes, or parts of one, until their lengths multiply to that of the index.
         while left != one {
             if axis == one {
                 if let Some(count) = whole(&left, axes) {
@@ -196,6 +197,7 @@ fn grouped((at, view): (&[Subscript], &[Size]), shape: &[Size], extents: &BTreeM
                 }
                 (axis, axes) = axes.split_first().map(|(axis, rest)| (axis.clone(), rest))?;
             }
+            // Either the axis divides the rest of the index, or the other way round.
             if let Some(rows) = left.exact_div(&axis) {
                 lengths.push(std::mem::replace(&mut axis, one.clone()));
                 left = rows;
@@ -235,6 +237,7 @@ fn rewritten(program: &Program, kernel: &Kernel, parts: &Parts) -> Kernel {
         };
         digits.insert(*index, lengths.iter().map(&mut fresh).collect());
     }
+    // The number with these digits replaces the index in affine expressions.
     let number = |digits: &Vec<(IndexId, Size)>| {
         let row = |number: Affine<IndexId>, (i, n): &(IndexId, Size)| number.scale(n).add(&Affine::index(*i));
         digits.iter().fold(Affine::constant(0), row)

@@ -30,6 +30,7 @@ impl Lowering<'_> {
         let length = self.known.facts.size(prefix.of)?;
         self.kernel(id, buffer, |k, buffer| {
             k.parallel(&others, |k| {
+                // The first prefix is the identity, but a row without elements has no place for it.
                 if !prefix.inclusive {
                     let (length, one) = (k.op(Op::Affine(Affine::size(length)))?, k.op(Op::Constant(Scalar::I64(1)))?);
                     let condition = k.op(Op::Compare(CompareOp::Ge, length, one))?;

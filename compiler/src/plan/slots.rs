@@ -72,6 +72,7 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
     }
     let own = open.len();
 
+    // The largest first, and among equal ones those that end last.
     groups.sort_by_cached_key(|g| {
         let last = (g.span.last, g.span.first, g.members.clone());
         (Reverse(nominal(&g.size).to_bits()), g.size.clone(), Reverse(last))
@@ -93,6 +94,8 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
             free.push((span.first, slot));
             Some(slot)
         };
+        // A result is memory of the caller, which costs nothing; then slots of this size; then gaps
+        // in larger ones.
         let result = results.get_mut(&(size.clone(), width(&group))).and_then(take);
         let found = result.or_else(|| take(&mut same));
         let found = found.or_else(|| (own..larger).rev().take(TRIES).find(|slot| open[*slot].is_free(span)));
@@ -133,6 +136,7 @@ fn groups(program: &Program) -> Vec<Group> {
     let mut inherits = EntitySet::new();
     for kernel in program.kernels.keys() {
         for id in &begins[kernel] {
+            // Each temporary passes its memory on to at most one other.
             let gives = ends[kernel].iter().find(|ending| {
                 next[**ending].is_none() && (lives.in_place(**ending, *id) || sabotage::on(Bug::InPlace))
             });

@@ -67,6 +67,7 @@ impl<'a> Copier<'a> {
 
     fn statement(&mut self, statement: &Statement, out: &mut Block) {
         let copy = match statement {
+            // If one of its indices was mapped to a value, the expression has to be computed.
             Statement::Let { value, op: Op::Affine(a) } => match self.affine(a, out) {
                 Subscript::Affine(a) => Statement::Let { value: self.define(*value), op: Op::Affine(a) },
                 Subscript::Value(v) => return self.map_value(*value, v),

@@ -67,6 +67,8 @@ impl<'a> Inside<'a> {
                 mention(a);
             }
         }
+        // An index in the extent of a mentioned one counts as mentioned, because its loop has to
+        // run too.
         for outer in around.iter().rev() {
             if let (true, Extent::Affine(a)) = (outer.is_of(&mentioned), &outer.extent) {
                 mentioned.extend(a.terms().iter().map(|(index, _)| *index));
@@ -74,6 +76,7 @@ impl<'a> Inside<'a> {
         }
         let (kept, left): (Vec<&Around>, Vec<&Around>) = around.iter().partition(|a| a.is_of(&mentioned));
         let run: Vec<&Size> = kept.into_iter().filter_map(size).collect();
+        // Start with all loops that may have no iterations and all checks that may fail.
         let mut needed = 0;
         for a in &left {
             if !size(a).is_some_and(|extent| is_positive(extent, &run)) {
@@ -89,9 +92,11 @@ impl<'a> Inside<'a> {
             run.extend(left.iter().filter(|a| depths >> a.depth & 1 == 1).copied().filter_map(size));
             goals.iter().all(|goal| self.follows(goal, &run))
         };
+        // Not even all of them prove the access in bounds, so it stays inside all of them.
         if !holds(needed) {
             return needed;
         }
+        // Drop each one that the proof does not need, the innermost first.
         for a in left.iter().rev() {
             let without = needed & !(1 << a.depth);
             if holds(without) {

@@ -66,6 +66,7 @@ impl Simplifier<'_> {
         for (index, extent) in statement.dims() {
             self.lengths[*index] = extent.as_size().and_then(Size::as_constant).filter(|length| *length > 0);
         }
+        // The branch that is taken replaces the statement, and its values replace the results.
         if let Statement::If { condition, then, otherwise, results } = &mut statement
             && let Some(Known::Truth(holds)) = self.known[self.now(*condition)]
         {
@@ -96,6 +97,7 @@ impl Simplifier<'_> {
                 }
                 self.known[*value] = self.work_out(op).filter(|known| !overflows(known));
                 let known = match &self.known[*value] {
+                    // Already in the simplest form, so that nothing changes.
                     _ if matches!(op, Op::Constant(_) | Op::Affine(_)) => None,
                     Some(Known::Integer(affine)) => Some(Op::Affine(affine.clone())),
                     Some(Known::Truth(holds)) => Some(Op::Constant(Scalar::Bool(*holds))),
