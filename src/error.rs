@@ -42,7 +42,7 @@ pub(crate) mod codes {
         OUTPUT_COUNT = 230, "not as many arrays to write to as results";
         OUTPUT = 231, "an array to write to that does not fit";
         MEMORY = 240, "a call that takes more memory than allowed";
-        ARRAY = 241, "an array for which there is no memory";
+        ARRAY = 241, "an array that does not fit into memory";
         DEVICE_MEMORY = 242, "a call that takes more of a GPU's memory than it may";
         CANCELLED = 243, "a call that was cancelled";
         TOO_LARGE = 250, "a function too large to compile";
@@ -385,7 +385,9 @@ impl RunError {
                 report.notes.extend([left, right].into_iter().filter_map(|side| side.note(names)));
                 report.notes.extend(names.iter().map(SizeName::to_string));
                 if *purpose == Purpose::Scalar {
-                    report.notes.push("it stands in a condition, which numbers beyond 2^48 could make wrap".to_owned());
+                    report
+                        .notes
+                        .push("it is used in a condition, which numbers beyond 2^48 could make wrap".to_owned());
                 }
             }
             RunErrorKind::Size { names, at, .. } => {

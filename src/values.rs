@@ -203,7 +203,9 @@ impl fmt::Display for ValueError {
 impl fmt::Display for ValueErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ValueErrorKind::Form { declared, .. } => write!(f, "this is no value for a parameter of type {declared}"),
+            ValueErrorKind::Form { declared, .. } => {
+                write!(f, "this is not a value for a parameter of type {declared}")
+            }
             ValueErrorKind::Range { text, dtype } => write!(f, "{} is not a value of type {dtype}", shown(text)),
             ValueErrorKind::Shape(text) => write!(f, "{} is not a shape", shown(text)),
             ValueErrorKind::Rank { declared, found } => {
@@ -468,8 +470,8 @@ mod tests {
         assert_eq!(error("2147483648", Dtype::I32, &[]), "argument `x`: `2147483648` is not a value of type i32");
         assert_eq!(error("1.5", Dtype::I64, &[]), "argument `x`: `1.5` is not a value of type i64");
         assert_eq!(error("1", Dtype::Bool, &[]), "argument `x`: `1` is not a value of type bool");
-        assert!(error("x", Dtype::F32, &[]).contains("this is no value for a parameter of type f32"));
-        assert!(error("3", Dtype::F32, &["n"]).contains("this is no value for a parameter of type f32[n]"));
+        assert!(error("x", Dtype::F32, &[]).contains("this is not a value for a parameter of type f32"));
+        assert!(error("3", Dtype::F32, &["n"]).contains("this is not a value for a parameter of type f32[n]"));
     }
 
     #[test]

@@ -29,5 +29,5 @@ grammar::codes! {
     KEY_NAME = 324, "a name that an array in a file cannot have";
     VALUE_FORM = 330, "not a value for this parameter";
     VALUE_RANGE = 331, "a number that the parameter's type does not hold";
-    VALUE_SHAPE = 332, "a shape that is none";
+    VALUE_SHAPE = 332, "an invalid shape";
 }

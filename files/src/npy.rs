@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         }
         self.space();
         if self.at != self.text.len() {
-            return self.fail("text behind the dictionary");
+            return self.fail("text after the dictionary");
         }
         match (dtype, fortran_order, shape) {
             (Some((dtype, swapped)), Some(fortran_order), Some(shape)) => {

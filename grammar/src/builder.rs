@@ -220,7 +220,7 @@ impl<'s> Builder<'s> {
         if let Some(named) = args.iter().position(|arg| arg.name.is_some())
             && let Some(late) = args[named..].iter().find(|arg| arg.name.is_none())
         {
-            let message = "a positional argument stands after a named one";
+            let message = "a positional argument comes after a named one";
             self.errors.push(
                 Diagnostic::new(codes::POSITIONAL_AFTER_NAMED, late.span, message)
                     .label(args[named].span, "this one is named")
@@ -317,7 +317,7 @@ impl<'s> Builder<'s> {
         self.errors.push(match hints::similar_type(&name.text) {
             Some(dtype) => diagnostic.help(format!("write `{}`", dtype.name())).suggest(name.span, dtype.name()),
             None if hints::ARRAYS.contains(&name.text.to_ascii_lowercase().as_str()) => {
-                diagnostic.help("an array's type is that of its elements, its sizes behind it: `f32[n]`")
+                diagnostic.help("an array's type is that of its elements followed by its sizes: `f32[n]`")
             }
             None => {
                 let all: Vec<_> = Dtype::ALL.iter().map(|dtype| format!("`{}`", dtype.name())).collect();

@@ -52,7 +52,7 @@ pub(crate) fn refuse(source: &str, errors: &mut Errors) {
     for (at, c) in source.char_indices() {
         if let Some(name) = name_of(&NOWHERE, c).filter(|_| at > 0 || c != BYTE_ORDER_MARK) {
             let note = match c {
-                BYTE_ORDER_MARK => "it may begin a file, and stand nowhere else",
+                BYTE_ORDER_MARK => "it is allowed only at the beginning of a file",
                 _ => "it changes the order in which the text around it is shown, even in a comment",
             };
             errors.push(diagnostic(at, c, name).note(note));

@@ -55,8 +55,8 @@ pub(crate) const CHARACTERS: &[(char, &str)] = &[
 pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("shape", "the length of an axis is its size name, or `size(x, 0)`"),
     ("size", "the length of an axis is its size name, or `size(x, 0)`"),
-    ("ndim", "the number of axes stands in the parameter's type"),
-    ("dtype", "the type of the elements stands in the parameter's type"),
+    ("ndim", "the number of axes is part of the parameter's type"),
+    ("dtype", "the type of the elements is part of the parameter's type"),
     ("T", "write `transpose(x)`"),
     ("t", "write `transpose(x)`"),
     ("astype", "a type converts: `f32(x)`"),
@@ -65,7 +65,7 @@ pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("iter", "write `let y[i] = ...` for an array, `sum[i](...)` to reduce"),
     ("len", "the length of an axis is its size name, or `size(x, 0)`"),
     ("dot", "write `sum(a * b)` of vectors, `a @ b` of matrices"),
-    ("item", "a scalar is no array: leave it out"),
+    ("item", "a scalar is not an array: leave it out"),
     ("clone", "values are never changed: leave it out"),
     ("copy", "values are never changed: leave it out"),
 ];
@@ -183,7 +183,7 @@ pub(crate) fn dot(before: &str, after: &str) -> &'static str {
     } else if after.starts_with('(') {
         "a function of scalars is applied to each element: write it without the `.`"
     } else if ["np", "numpy", "jnp", "torch", "tf", "math", "std"].iter().any(|module| before.ends_with(module)) {
-        "functions stand alone: write `sum(x)` for `np.sum(x)`"
+        "functions belong to no module: write `sum(x)` for `np.sum(x)`"
     } else {
         look_up(MEMBERS, member).unwrap_or("there are no fields or methods: write `f(x)` for `x.f()`")
     }

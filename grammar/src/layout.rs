@@ -254,7 +254,7 @@ impl Layout {
                     .help("close it")
                     .suggest(span, close_text);
             if open.tok == Tok::OpenBrace && place.contains("fn") {
-                diagnostic = diagnostic.note("a function cannot stand inside another");
+                diagnostic = diagnostic.note("a function cannot be defined inside another");
             }
             self.errors.push(diagnostic);
             self.tokens.push(Token { tok: closing, span });

@@ -169,7 +169,7 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
     match rest {
         [] => None,
         [b'.', ..] => Some("a number has one decimal point, before the exponent"),
-        [b'_', ..] => Some("`_` stands between digits"),
+        [b'_', ..] => Some("`_` belongs between digits"),
         [b'f' | b'i' | b'u' | b'b', ..] => Some("a type goes around the number: `f32(1)`"),
         _ => Some("put an operator between a number and a name: `2 * x`"),
     }

@@ -221,23 +221,23 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         Tok::Equals if header && !before.is_empty() && (expected.has(":") || expected.has(",")) => {
             "a parameter has a type and no default: `k: i64`"
         }
-        Tok::Colon if header && expected.has("->") => "the type of the result stands behind `->`",
+        Tok::Colon if header && expected.has("->") => "the type of the result follows `->`",
         Tok::Colon if expected.has("=") && before.first().is_some_and(|first| first.tok == Tok::Let) => {
             "a `let` has no type, it is inferred; a type converts: `let y = f32(...)`"
         }
         Tok::If if expected.operator() => "write `if c then a else b`: the condition comes first",
         Tok::OpenBrace | Tok::Colon if expected.has("then") => "write `if c then a else b`, without braces",
         Tok::OpenSquare if expected.has("dtype") && !expected.operand() => {
-            "an array's type is that of its elements, its sizes behind it: `f32[n]`"
+            "an array's type is that of its elements followed by its sizes: `f32[n]`"
         }
         Tok::Colon | Tok::Star if header && expected.operand() => {
-            "a size is a name, which the call decides, or a number: `f32[n, 3]`"
+            "a size is a number, or a name that the call gives a value: `f32[n, 3]`"
         }
         Tok::Name if header && before.is_empty() => "a function begins with `fn`: `fn f(x: f32[n]) = ...`",
         Tok::Equals if expected.operator() && open_brackets(before) > 0 => "to compare, write `==`",
         Tok::Equals if expected.operator() => match before {
             [Token { tok: Tok::Name, .. }, Token { tok: Tok::OpenSquare, .. }, ..] => {
-                "nothing is assigned to: make a new array, `let y[i < n] = if i == 0 then 1 else x[i]`"
+                "arrays cannot be changed: make a new one, `let y[i < n] = if i == 0 then 1 else x[i]`"
             }
             [Token { tok: Tok::Name, .. }, rest @ ..] if !rest.iter().any(|token| token.tok == Tok::If) => {
                 return Some(format!("to name a value, write `let {} = ...`", text(before[0], place.source)));
@@ -245,16 +245,16 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
             _ => "to compare, write `==`",
         },
         Tok::OpenBrace if place.read_as == Tok::AsResult && before.is_empty() => {
-            "before a block stands no `=`: `fn f(x: f32[n]) { ... }`"
+            "a block has no `=` before it: `fn f(x: f32[n]) { ... }`"
         }
         _ if expected.has("then") || expected.has("else") => "an `if` has both branches: `if c then a else b`",
         Tok::Let if place.read_as == Tok::AsResult => {
             "a function with `let` has a block for a body: `fn f(x: f32[n]) { let ...; result }`"
         }
-        Tok::Let if place.read_as == Tok::AsHeader && before.is_empty() => "a `let` stands in the body of a function",
+        Tok::Let if place.read_as == Tok::AsHeader && before.is_empty() => "a `let` belongs in the body of a function",
         Tok::Bang if expected.operand() => "`!` binds looser than the operator before it: write `(!a)`",
         Tok::Plus if expected.operand() && (place.read_as == Tok::AsResult || !before.is_empty()) => {
-            "there is no `+` with one operand"
+            "there is no unary `+`"
         }
         tok if before.is_empty() && place.read_as != Tok::AsResult && tok.operates() && tok != Tok::Minus => {
             "a line that begins with an operator is a new statement: end the line before it with the operator"

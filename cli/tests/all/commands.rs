@@ -275,12 +275,12 @@ fn explains_arguments_that_do_not_fit() {
     s.says(
         2,
         "run a.fl --fn scale x=ones:1 by=one",
-        &["error[E0330]: argument `by`: this is no value for a parameter of type f32", "help: give a number"],
+        &["error[E0330]: argument `by`: this is not a value for a parameter of type f32", "help: give a number"],
     );
     s.says(
         2,
         "run a.fl --fn scale x=3 by=1",
-        &["argument `x`: this is no value for a parameter of type f32[n]", "help: give a file"],
+        &["argument `x`: this is not a value for a parameter of type f32[n]", "help: give a file"],
     );
     s.says(2, "run a.fl --fn scale x=ones:2y by=1", &["`2y` is not a shape"]);
     s.says(1, "run a.fl --fn scale x=ones:2x2 by=1", &["the parameter is f32[n], this has shape 2x2"]);

@@ -25,7 +25,7 @@ bugs! {
     SliceStart = "check", "a slice begins at the first element";
     StretchedAxis = "check", "an axis of length 1 is not repeated";
     SizeOfAxis = "check", "the size of any axis is that of the first";
-    ConcatStart = "check", "the second of two joined arrays does not begin behind the first";
+    ConcatStart = "check", "the second of two joined arrays does not begin after the first";
     LengthsUnasked = "check", "lengths that must be equal are not required to be";
     ElementsUnasked = "check", "`argmax` does not require an element";
     LiteralSign = "check", "a negative whole number loses its sign";
@@ -77,7 +77,7 @@ bugs! {
     OwnScratch = "plan", "what several kernels use becomes scratch of each";
     CheckedBound = "cpu nest", "a subscript may be the length of its axis";
     MergedLoops = "cpu nest", "neighbouring loops become one though their accesses do not step evenly";
-    LostTail = "cpu nest", "what is left behind the last vector is not computed";
+    LostTail = "cpu nest", "the elements after the last vector are not computed";
     Odometer = "cpu nest", "an outer index does not begin again on a thread";
     RowsBegin = "cpu nest", "a thread misses the first element of each row but its first";
     DividesByZero = "cpu scalar", "a divisor of 0 reaches the instruction";
@@ -86,7 +86,7 @@ bugs! {
     Saturation = "cpu scalar", "a float beyond 127 becomes the `i8` -128";
     WrongIdentity = "cpu reduce", "the greatest of no floats is infinity";
     LastOfEquals = "math", "`argmax` takes the last of equals";
-    LostBlock = "cpu reduce", "the elements behind the last whole block are not summed";
+    LostBlock = "cpu reduce", "the elements after the last whole block are not summed";
     ScanGroups = "cpu reduce", "what a group of a scan gives is not carried to the next";
     FoldedNeighbours = "cpu reduce", "the last lanes are folded by neighbours, not in halves";
     UnclearedLanes = "cpu reduce", "the lanes of a chunk keep what was there before";
@@ -100,7 +100,7 @@ bugs! {
     TurnedPanel = "cpu contract", "the rows of a packed factor are taken for its columns";
     IndexLanes = "lanes128", "every second lane of an index has the number before";
     SelectedLanes = "lanes128", "a choice of lanes takes the other value";
-    StridedGroups = "lanes128", "a group behind the first of a step begins where the first does";
+    StridedGroups = "lanes128", "a group after the first of a step begins where the first does";
     GatheredLane = "lanes128", "all lanes of a gather have the first one's subscript";
     ShiftedLanes = "lanes128", "a vector's shift by more than the width is one by less";
     SignedLanes = "lanes128", "unsigned numbers compare as signed ones";
@@ -110,13 +110,13 @@ bugs! {
     WideSelect = "wide", "a choice takes the other value";
     WideNan = "wide", "the greater of a NaN and a number is the number";
     UpperHalf = "wide", "the upper half of a register is the lower";
-    LostRest = "wide", "what is left behind whole steps is not reduced";
+    LostRest = "wide", "the elements after whole steps are not reduced";
     DirtyRegisters = "wide", "a reduction begins with what its registers held";
     WideCarry = "wide", "a group of a scan knows nothing of those before";
     LanesBarrier = "ptx", "lanes are folded before all have been written: no barrier";
     TileBarrier = "ptx", "a tile is read before it has been written: no barrier";
     LoopBound = "ptx", "a loop runs once more";
-    ThreadBound = "ptx", "a thread takes the element behind the last";
+    ThreadBound = "ptx", "a thread takes the element after the last";
     Unravelled = "ptx", "the outer of several indices is the number of the iteration";
     PtxSelect = "ptx", "a choice takes the other value";
     PtxDivision = "ptx", "division by 0 gives the dividend";
@@ -127,7 +127,7 @@ bugs! {
     PtxEdge = "ptx", "a contraction writes past the edge of its result";
     PtxProducts = "ptx", "the factors of a contraction are overwritten while they are read: no barrier";
     PtxTogether = "ptx", "several iterations at once go past the end";
-    PtxRest = "ptx", "the elements behind the last whole block are not summed";
+    PtxRest = "ptx", "the elements after the last whole block are not summed";
 }
 
 #[cfg(feature = "sabotage")]

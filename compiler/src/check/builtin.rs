@@ -363,7 +363,7 @@ impl Checker<'_> {
         if let Some(k) = hole {
             let others = product(&shape);
             if others.as_constant() == Some(0) {
-                let message = "a size beside a zero cannot be worked out";
+                let message = "a size next to a zero cannot be worked out";
                 self.report.error(
                     Diagnostic::new(codes::BAD_RESHAPE, here.span, message).help("write the size in place of `_`"),
                 );

@@ -23,12 +23,12 @@ grammar::codes! {
     RESULT_MISMATCH = 120, "the result differs from its declaration";
     NOT_INDEXABLE = 121, "a scalar is indexed";
     TOO_MANY_SUBSCRIPTS = 122, "more subscripts than axes";
-    SUBSCRIPT_TYPE = 123, "a subscript that is no integer";
+    SUBSCRIPT_TYPE = 123, "a subscript that is not an integer";
     OUTSIDE = 124, "an access is outside for some index";
     UNBOUNDED_INDEX = 125, "an index without an end";
     RAGGED = 126, "an array whose size depends on an index";
     BAD_SLICE = 127, "a slice that cannot be";
-    NOT_A_REDUCER = 128, "indices on something that is no reducer";
+    NOT_A_REDUCER = 128, "indices on something that is not a reducer";
     BAD_AXIS = 129, "no such axis";
     BAD_RESHAPE = 130, "a reshape that cannot be";
     BAD_EXPONENT = 131, "an exponent that cannot be";

@@ -76,7 +76,7 @@ impl Checker<'_> {
             self.report.error(match dtype {
                 Dtype::Bool => error.here("this is a number").help("compare it: `x != 0`"),
                 _ => error
-                    .here("this is no integer")
+                    .here("this is not an integer")
                     .help(format!("convert the other side to a float, or this one: `{dtype}(...)`")),
             });
             return None;

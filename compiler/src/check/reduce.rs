@@ -26,7 +26,7 @@ impl Checker<'_> {
         self.expect_function(callee)?;
         let user = self.source.functions.contains_key(callee.text.as_str());
         let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
-            let message = format!("`{}` is no reducer: it takes no indices", callee.text);
+            let message = format!("`{}` is not a reducer: it takes no indices", callee.text);
             let help = "the reducers are sum, prod, max, min, mean, any, all, argmax and argmin";
             self.report.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
             return None;

@@ -94,7 +94,7 @@ fn refuses_hostile_headers() {
         (with("'shape': (2,), 'shape': (2,), "), "a key comes twice"),
         (with("'shape': (2,), 'x': 1"), "a key other than"),
         (with(""), "shape is missing"),
-        (with("'shape': (2,), }#"), "text behind the dictionary"),
+        (with("'shape': (2,), }#"), "text after the dictionary"),
         (file("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", &[0; 8]), "`|O` (Python objects)"),
         (file("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", &[0; 4]), "structured"),
         (
