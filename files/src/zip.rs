@@ -141,6 +141,7 @@ impl Directory {
         if part.method == STORED && part.bytes != part.packed {
             return bad("a stored part has two sizes");
         }
+        // A small archive must not make the reader allocate a huge array.
         if part.bytes.div_ceil(MOST) > part.packed {
             return Err(Fault::Ratio { claimed: part.bytes, packed: part.packed });
         }
@@ -158,6 +159,8 @@ impl Directory {
         if name != part.name.as_bytes() {
             return bad("a part has another name than the directory says");
         }
+        // The length of the extra field may differ from the one in the directory, so the local
+        // header decides.
         let start = part.at + LOCAL_LEN as u64 + u64::from(name_len) + u64::from(extra_len);
         if start.checked_add(part.packed).is_none_or(|end| end > self.start) {
             return bad("a part reaches into the directory");
@@ -405,6 +408,8 @@ impl<W: Write> Writer<W> {
         };
         let mut local = LOCAL.to_le_bytes().to_vec();
         local.extend(common(45));
+        // The sizes are in an extra field with 64 bits, whether or not they need them, as NumPy
+        // writes them.
         local.extend([u32::MAX; 2].map(u32::to_le_bytes).as_flattened());
         local.extend([name_len, 20].map(u16::to_le_bytes).as_flattened());
         local.extend(name.as_bytes());
@@ -427,6 +432,7 @@ impl<W: Write> Writer<W> {
             let length = short(extra.len());
             extra.splice(0..0, [1, length].map(u16::to_le_bytes).as_flattened().to_vec());
         }
+        // Either both sizes are in the extra field or neither, as in the files of Python.
         let narrow = |n| if wide { u32::MAX } else { self.narrow(n) };
         let (narrow_packed, narrow_bytes, narrow_at) = (narrow(packed), narrow(bytes), self.narrow(self.at));
         let central = &mut self.central;

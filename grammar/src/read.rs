@@ -153,6 +153,8 @@ impl Reader<'_, '_> {
             self.at = (piece + 1).min(close);
         }
         self.at = (close + 1).min(limit);
+        // After an error the block may seem to lack a result, or to have unused values, without
+        // being at fault.
         if self.builder.errors.any_within(Span { start: first, end }) {
             return None;
         }

@@ -153,6 +153,8 @@ fn layers(nodes: usize, flows: &[Flow]) -> Vec<Vec<usize>> {
         }
     };
     layers.iter().for_each(|layer| number(layer, &mut place));
+    // The barycentre method: place each node at the mean of its neighbours in the layer before, in
+    // sweeps down and up in turn.
     for sweep in 0..SWEEPS {
         let order: Vec<usize> =
             if sweep % 2 == 0 { (0..layers.len()).collect() } else { (0..layers.len()).rev().collect() };

@@ -47,12 +47,14 @@ pub fn blame(checked: &Checked, options: &Options, is_wrong: impl Fn(&Form) -> b
         return Some(format!("{shown} is wrong before any merge"));
     }
     let (mut right, mut bad) = (0, 1);
+    // Double the fuel until it is wrong, because the number of merges is not known.
     while !is_bad(Some(bad)) {
         if bad > 1 << 20 {
             return Some(format!("{shown} is wrong, but right with any number of merges"));
         }
         (right, bad) = (bad, bad * 2);
     }
+    // Then bisect: it is right with `right` merges and wrong with `bad`.
     while right + 1 < bad {
         let middle = right.midpoint(bad);
         if is_bad(Some(middle)) { bad = middle } else { right = middle }
