@@ -216,6 +216,8 @@ impl Binding {
         let binding = Binding { symbols: values };
         for (requirement, r) in requires.iter().enumerate() {
             let size = |s| binding.size(s).map_err(|error| BindError::RequirementSize { requirement, error });
+            // All sizes are evaluated first: one without a value is an error even if the
+            // requirement does not apply.
             let mut void = false;
             for s in &r.unless_empty {
                 void |= size(s)? < 1 + i64::from(sabotage::on(Bug::EmptyEnough));

@@ -123,9 +123,12 @@ impl<'p> Walk<'p> {
             if let Some(load) = effects.load {
                 let place = if load.view.is_none() { place(load.at) } else { None };
                 let known = self.places.loads.entry(load.buffer).or_insert(place);
+                // Several loads of one element in one block still allow an in-place store after the
+                // last of them.
                 *known = known.zip(place).filter(|(a, b)| a.block == b.block && a.at == b.at).map(|(_, later)| later);
             }
             if let Some(store) = effects.store {
+                // A second store, wherever it is, rules out taking over memory in place.
                 let known = self.places.stores.contains_key(&store.buffer);
                 self.places.stores.insert(store.buffer, if known { None } else { place(store.at) });
             }

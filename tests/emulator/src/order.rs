@@ -190,10 +190,13 @@ impl Knowledge {
     pub(crate) fn ordered(&self, past: &Stamp, now: &Now<'_>) -> bool {
         let mut who = past.lanes;
         if past.block == now.stamp.block {
+            // A barrier of the block lies between them.
             if past.epoch < now.stamp.epoch {
                 return true;
             }
             if past.warp == now.stamp.warp {
+                // A thread is ordered after its own accesses; the other lanes must have
+                // synchronized with it.
                 who &= !(1 << now.lane);
                 if lanes(who).all(|lane| past.step <= now.meetings.known(now.lane, lane)) {
                     return true;
@@ -222,6 +225,7 @@ impl Knowledge {
 
     fn acquire(&mut self, released: &Released, now: &Now<'_>) {
         let clock = &released.clock;
+        // A spinning thread acquires the same clock again and again.
         let known =
             self.acquired.iter().any(|a| (a.warp, a.lane) == (now.stamp.warp, now.lane) && Rc::ptr_eq(&a.clock, clock));
         if !known {

@@ -142,6 +142,8 @@ impl Warp {
         if let [only] = self.groups.as_slice() {
             return (only.wait == Wait::No).then_some(0);
         }
+        // Mostly the group that is furthest behind, so that paths converge; sometimes the one
+        // ahead, in case the others wait for it.
         let runnable = self.groups.iter().filter(|g| g.wait == Wait::No).map(|g| g.at);
         let at = if self.step % PERIOD < PERIOD - AHEAD { runnable.min()? } else { runnable.max()? };
         let mut joined = 0;
