@@ -136,8 +136,7 @@ fn races_within_a_block() {
     let code = |between: &str| {
         format!(
             "mov.u32 %x, tile; add.u32 %x, %x, %o; st.shared.u32 [%x], %t; {between}
-            // Here".
-            xor.b32 %y, %o, 128; mov.u32 %x, tile; add.u32 %x, %x, %y; ld.shared.u32 %r0, [%x];
+            xor.b32 %y, %o, 128; mov.u32 %x, tile; add.u32 %x, %x, %y; ld.shared.u32 %r0, [%x]; // here"
         )
     };
     for seed in 0..4 {
