@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("files", &["grammar", "ir"], &["reports"]),
     ("reports", &["grammar"], &[]),
     ("fuseloop", &["grammar", "ir", "compiler", "schedule", "interp", "backends", "files", "reports"], &[]),
-    // `fuseloop fuzz` is the tester, which looks into every stage.
+    // `fuseloop fuzz` runs the tester, which imports every stage.
     ("cli", &["fuseloop", "fuzzing"], &[]),
     ("bench", &["fuseloop"], &[]),
     ("bench-gpu", &["fuseloop"], &[]),
