@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("compiler", "of which, whose", 22),
     ("compiler", "hang on", 1),
     ("compiler", "long lines", 15),
+    ("compiler/ir", "of which, whose", 12),
     ("compiler/ir", "long lines", 10),
     ("reports", "What ...", 15),
     ("reports", "of which, whose", 4),
