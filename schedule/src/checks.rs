@@ -1,7 +1,7 @@
-//! Subscripts that are data, checked before the loop that they stand in: one pass looks whether any
-//! is outside, and only if one is another goes over them in their order, to end the run at the
-//! first. The loop itself then cannot fault. So it is a leaf like any other, and what it stores may
-//! go to the results at once.
+//! Hoists bounds checks of gathered indices out of loops. A vectorizable loop first tests all of
+//! them; only if one fails does a second loop go over them in order, to end the run at the first.
+//! The loop itself then cannot fault, so it is a leaf like any other, and may store directly to the
+//! results.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,12 @@ use ir::sabotage::{self, Bug};
 use ir::sched::Scheduled;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, visit};
 
-/// Operations that lead to checks, at most: they are done twice.
+/// The maximum number of operations that compute the checked subscripts, since they are executed
+/// twice.
 const MOST: usize = 16;
 
-/// Moves the checks of kernels' loops before them, where that is possible, for targets that gain by
-/// it.
+/// Hoists the checks of kernels' loops out of them where that is possible, for targets that gain
+/// from it.
 pub fn hoist(scheduled: &mut Scheduled, choice: &mut Choice) {
     let Scheduled { machine, program, parts, .. } = scheduled;
     for part in parts.iter_mut().filter(|_| machine.hoists_checks) {
@@ -57,8 +58,8 @@ fn ahead(program: &Program, kernel: &mut Kernel, choice: &mut Choice) {
     kernel.body = body;
 }
 
-/// The checks of a loop and what leads to them, if all of it may run for any iteration at any time
-/// before the loop does.
+/// The checks of a loop and the operations that they depend on, if all of these may run for any
+/// iteration, in any order, before the loop does.
 fn leading(l: &Loop) -> Option<Block> {
     let checks = |s: &Statement| matches!(s, Statement::Let { op: Op::Check { .. }, .. });
     let free = matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_));
@@ -77,7 +78,7 @@ fn leading(l: &Loop) -> Option<Block> {
         match statement {
             Statement::Let { op: Op::Call(..) | Op::Prefix(..), .. } => return None,
             Statement::Let { op: Op::Load { buffer, at, .. }, .. } => {
-                // What is read at a place that is data may be outside itself.
+                // A load at a subscript from data may itself be out of bounds.
                 if stored.contains(buffer) || at.iter().any(|s| matches!(s, Subscript::Value(_))) {
                     return None;
                 }
@@ -95,7 +96,7 @@ fn leading(l: &Loop) -> Option<Block> {
     (kept.len() <= MOST).then_some(kept)
 }
 
-/// A loop that looks whether a check fails, and its result: 1 if one does.
+/// A loop that tests whether a check fails, and its result: 1 if one does.
 fn look(values: &mut Values, l: &Loop, leading: &Block) -> (Loop, ValueId) {
     let mut body = vec![];
     let zero = define(values, &mut body, Dtype::I64, Op::Constant(Scalar::I64(0)));

@@ -1,7 +1,7 @@
 //! Splits loops that go down columns, for targets that run them in strips: neighbouring iterations
-//! of the outer loop find their elements next to each other, those of a loop inside find them in
-//! different rows. A long reduction alone becomes two parts: the first takes blocks of the order's
-//! rows of each column, the second joins what these give.
+//! of the outer loop access adjacent elements, those of an inner loop elements in different rows. A
+//! long reduction on its own becomes two parts: the first reduces each column in blocks of rows, as
+//! its order prescribes, and the second combines the results.
 
 use ir::choice::Choice;
 use ir::linear::Linear;
@@ -31,8 +31,8 @@ pub fn columns(scheduled: &mut Scheduled, choice: &mut Choice) {
     });
 }
 
-/// Whether a part may run in strips of columns; then, how many results of blocks it joins, if it
-/// does.
+/// Whether a part may run in strips of columns; if it does, the number of results of blocks that it
+/// combines.
 fn strips(program: &Program, part: &Part) -> Option<Option<Size>> {
     let (_, Statement::Loop(l)) = part.root()? else { return None };
     if l.kind != LoopKind::Parallel || part.run != Run::Ranges || !in_strips(program, l) {
@@ -45,10 +45,11 @@ fn strips(program: &Program, part: &Part) -> Option<Option<Size>> {
     Some(l.body.iter().find_map(joined))
 }
 
-/// Whether a parallel loop goes down columns, and may be taken in strips.
+/// Whether a parallel loop goes down columns and may run in strips.
 fn in_strips(program: &Program, l: &Loop) -> bool {
     let Some((column, _)) = l.dims.last() else { return false };
-    // Threads past the last column read what is there of it, at any time.
+    // Threads past the last column reload its elements at any time, so nothing that the loop loads
+    // may be overwritten meanwhile.
     let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
     let of_strip = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
     let overwrites = |b: &BufferId| {
@@ -59,7 +60,7 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
     let mut fits = !stored.iter().any(|b| !of_strip(b) && overwrites(b));
     for statement in &l.body {
         let Statement::Loop(inner) = statement else {
-            // A branch may go apart within a strip: it must not wait.
+            // The threads of a strip may diverge in a branch, so it must not contain a barrier.
             fits &= is_scalar(statement) || matches!(statement, Statement::Store { .. });
             continue;
         };
@@ -81,12 +82,13 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
     fits && down > along
 }
 
-/// Whether a reduction goes by blocks of rows, or in any order.
+/// Whether the order of a reduction is by blocks of rows, or free.
 fn goes_by_blocks(r: &Reduction) -> bool {
     matches!(r.order, Order::Blocks | Order::Free)
 }
 
-/// A reduction down columns as one of blocks of rows, and one that joins what they give.
+/// A reduction down columns as one part that reduces blocks of rows, and one that combines their
+/// results.
 fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<[Part; 2]> {
     let (before, Statement::Loop(l)) = part.root()? else { return None };
     let loops: Vec<usize> = (0..l.body.len()).filter(|at| matches!(l.body[*at], Statement::Loop(_))).collect();

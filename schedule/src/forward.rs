@@ -1,6 +1,6 @@
-//! What a kernel keeps in scratch and loads from the same place becomes a value, and scratch that
-//! nothing loads any more is not written: after small loops have become straight-line code, it is
-//! not needed to bring anything from one to the next.
+//! Forwards values past scratch: loads of elements that the kernel has stored in scratch become the
+//! stored values, and scratch that nothing loads any more is no longer stored. After small loops
+//! have been unrolled, they need no memory between them.
 
 use ir::build::Values;
 use ir::choice::Choice;
@@ -8,8 +8,8 @@ use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId
 use ir::sched::Scheduled;
 use ir::visit;
 
-/// What is in an element of scratch. It is stored to once in an iteration of the outermost loop, so
-/// it stays.
+/// The contents of an element of scratch, which is stored only once in an iteration of the
+/// outermost loop and so does not change.
 #[derive(Clone)]
 struct Stored {
     buffer: BufferId,
@@ -39,7 +39,7 @@ struct Forwarding<'p> {
 }
 
 impl Forwarding<'_> {
-    /// Replaces loads of what is `known` to be in scratch.
+    /// Replaces loads from scratch with `known` contents.
     fn block(&mut self, body: &mut Block, known: &mut Vec<Stored>) {
         for statement in body {
             match statement {

@@ -1,5 +1,5 @@
 //! The passes between planning and code generation. They turn a planned program into a scheduled
-//! one (`ir::sched`) for a target that they know by its table alone, and know nothing of
+//! one (`ir::sched`), for a target that they know only by its table, without knowledge of
 //! instructions.
 //!
 //! | pass | does |
@@ -13,9 +13,9 @@
 //! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //!
-//! `pipeline` runs them in this order, each of them verified in debug builds. Each asks a
-//! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin decide
-//! and find a wrong rewrite by bisection.
+//! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
+//! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin
+//! decide, and find a wrong rewrite by bisection.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -1,6 +1,6 @@
-//! Splits long scans into phases, for targets where a block takes a chunk of the order: one launch
-//! computes what each chunk gives alone, one makes of that what the chunks before each give, and
-//! one computes the prefixes.
+//! Splits long scans into phases, for targets where a block processes a chunk of the order: one
+//! launch reduces each chunk, one computes the prefix before each chunk from these, and one
+//! computes the prefixes of all elements.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use ir::order::SCAN_CHUNK;
 use ir::sched::{Part, Phase, Run, Scans, Scheduled, is_scalar};
 use ir::{Dtype, visit};
 
-/// Splits scans at the top of parts that are still in one piece.
+/// Splits scans at the top of parts that have not been split.
 pub fn phases(scheduled: &mut Scheduled, choice: &mut Choice) {
     if scheduled.machine.scans != Scans::Phases {
         return;
@@ -25,7 +25,7 @@ fn launch(part: &Part, phase: Phase, results: &[BufferId]) -> Part {
     part.sibling(phase.name(), part.kernel.clone(), Run::Phase { phase, results: results.to_vec() })
 }
 
-/// Memory for what chunks give, if a part is a scan whose prefixes do not depend on each other.
+/// Memory for the results of chunks, if a part is a scan with independent prefixes.
 fn results(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<Vec<BufferId>> {
     let (Statement::Loop(l), before) = part.kernel.body.split_last()? else { return None };
     let [(_, extent)] = l.dims.as_slice() else { return None };
@@ -50,7 +50,7 @@ fn results(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<Ve
     Some(prefixes.into_iter().map(buffer).collect())
 }
 
-/// The prefixes of a scan's body, if none of them depends on another.
+/// The prefixes of a scan's body, if they are independent of each other.
 fn independent_prefixes(body: &[Statement]) -> Option<Vec<(ValueId, &Prefix)>> {
     let mut prefixes = vec![];
     let mut dependent: BTreeSet<ValueId> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The passes in order: what stands between a planned program and the code generators.
+//! The passes in order: from a planned program to the input of code generators.
 
 use std::fmt;
 
@@ -16,8 +16,7 @@ use crate::split::split;
 use crate::tile::tile;
 use crate::transpose::transpose;
 
-/// A pass: it rewrites a program within what the choice grants it, and changes no bit of any
-/// result.
+/// A pass rewrites a program as far as the choice grants it, and changes no bit of any result.
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
@@ -39,8 +38,8 @@ pub enum ScheduleError {
         /// The most that it may have.
         limit: usize,
     },
-    /// The program broke a rule when it came, or a pass left one that does: a bug of ours. After a
-    /// pass it is looked for in debug builds.
+    /// The program violated a rule before the passes or after one of them, which is a bug. The
+    /// latter is checked in debug builds.
     Broken {
         /// The pass, or what made the program.
         pass: &'static str,
@@ -67,7 +66,7 @@ pub fn schedule(program: &Program, machine: Machine) -> Result<Scheduled, Schedu
     schedule_with(program, machine, &mut Choice::default())
 }
 
-/// Schedules a planned program by those rewrites alone that a choice grants.
+/// Schedules a planned program using only rewrites that a choice grants.
 pub fn schedule_with(program: &Program, machine: Machine, choice: &mut Choice) -> Result<Scheduled, ScheduleError> {
     let broken = |pass| move |error| ScheduleError::Broken { pass, error };
     ir::verify::verify(program).map_err(broken("plan"))?;

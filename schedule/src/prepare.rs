@@ -15,11 +15,11 @@ use ir::{Affine, BinaryOp, Monoid, Order, Size};
 
 use crate::forward::is_scratch;
 
-/// Most iterations that are unrolled, and most statements that this may make.
+/// The maximum number of iterations that are unrolled, and of the resulting statements.
 const UNROLL_ITERATIONS: i64 = 32;
 const UNROLL_STATEMENTS: i64 = 256;
-/// Most iterations that are unrolled of a loop that keeps its results in scratch: fewer than a
-/// vector has elements.
+/// The maximum number of unrolled iterations of a loop that keeps its results in scratch: fewer
+/// than the elements of a vector.
 const UNROLL_KEPT: i64 = 4;
 
 /// Expands contractions and unrolls loops.
@@ -36,7 +36,7 @@ pub fn prepare(scheduled: &mut Scheduled, choice: &mut Choice) {
     }
 }
 
-/// What preparing a kernel takes.
+/// The state of preparing a kernel.
 struct Preparation<'p> {
     program: &'p Program,
     values: &'p mut Values,
@@ -82,8 +82,8 @@ impl Preparation<'_> {
         out
     }
 
-    /// The loop as straight-line code, if it is small and constant: a reduction in its canonical
-    /// order, or one inside another that keeps its results in scratch.
+    /// The loop unrolled, if it is small and constant: a reduction in its canonical order, or one
+    /// inside another loop that keeps its results in scratch.
     fn unroll(&mut self, l: &Loop) -> Option<Block> {
         match &l.kind {
             LoopKind::Reduce(reductions) => unroll(self.values, l, reductions, self.choice),
@@ -126,7 +126,7 @@ fn expand(values: &mut Values, c: Contraction) -> Block {
     vec![Statement::Loop(Loop { dims: c.free, kind: LoopKind::Parallel, body: point })]
 }
 
-/// The extents of a loop, if they are constant and it may become straight-line code of so many
+/// The extents of a loop, if they are constant and it may be unrolled into at most this many
 /// iterations.
 fn few(l: &Loop, most: i64) -> Option<Vec<(IndexId, i64)>> {
     let mut extents = vec![];
@@ -154,7 +154,7 @@ fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<Index
     })
 }
 
-/// The reduction as straight-line code in its canonical order, if it is small and constant.
+/// The reduction unrolled in its canonical order, if it is small and constant.
 fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction], choice: &mut Choice) -> Option<Block> {
     let extents = few(l, UNROLL_ITERATIONS)?;
     let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }));
@@ -176,7 +176,7 @@ fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction], choice: &mut 
     Some(out)
 }
 
-/// One iteration of a straight-line body with its indices fixed; returns the new names of its
+/// One iteration of a straight-line body with its indices fixed. Returns the new names of its
 /// values.
 fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mut Block) -> BTreeMap<ValueId, ValueId> {
     let fix = |affine: &mut Affine<IndexId>| {
@@ -212,10 +212,10 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
     names
 }
 
-/// Joins the elements of a reduction in its order; there are fewer than a block or the lanes of a
-/// chunk.
+/// Combines the elements of a reduction in its order. There are fewer than a block, or than the
+/// lanes of a chunk.
 fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
-    // One element a lane at most, and less than a block.
+    // At most one element for each lane, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
     let dtype = values[r.input];
     let define = |values: &mut Values, out: &mut Block, op: Op| {
@@ -242,7 +242,8 @@ fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block
     }
     let mut sum = empty;
     for x in sums {
-        // In the order by lanes there is one left, and joining it with nothing changes nothing.
+        // In the order by lanes there is one left, and combining it with the identity changes
+        // nothing.
         sum = define(values, out, join(sum, x));
     }
     out.push(Statement::Let { value: r.result, op: Op::Cast(dtype, sum) });

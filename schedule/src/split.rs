@@ -1,11 +1,11 @@
-//! Splits kernels into parts: a parallel loop or contraction at the top is a part of its own, whose
-//! range is split over threads or a grid, and so is a reducing loop, chunk by chunk, and a scan
-//! where threads hand its prefixes on; statements between them run in one piece.
+//! Splits kernels into parts. A parallel loop or contraction at the top is a part of its own, and
+//! its range is split over threads or a grid; so is a reducing loop, in chunks, and a scan if
+//! threads pass its prefixes on. The statements between run in one piece.
 //!
-//! A part computes again the scalars that it needs. Where it cannot (results of reductions, say),
-//! the part that defines them leaves them in a temporary of rank 0. A reducing loop leaves the
-//! results of its chunks in temporaries, and another loop joins them; if its elements are rows, a
-//! loop before it computes these, row by row.
+//! A part recomputes the scalars that it needs. If it cannot (for example results of reductions),
+//! the part that defines them stores them in a temporary of rank 0. A reducing loop stores the
+//! results of its chunks in temporaries, and another loop combines them. If its elements are rows,
+//! an earlier loop computes these, row by row.
 
 use ir::build::Values;
 use ir::choice::Choice;
@@ -18,13 +18,13 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_length, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
-/// Whether a reduction can run in chunks as long as those of the order by lanes. A chunk has a
+/// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
 /// power of two of blocks, so its result is a node of the pairwise tree over blocks.
 fn in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
     in_lanes(dtype, if machine.chunks_blocks && order == Order::Blocks { Order::Lanes } else { order })
 }
 
-/// How often a loop runs that makes a row of what it is in.
+/// From this number of iterations on, a loop makes its body a row.
 const LONG: i64 = 64;
 
 /// How a statement at the top runs.
@@ -47,8 +47,8 @@ pub fn split(scheduled: &mut Scheduled, choice: &mut Choice) {
     );
 }
 
-/// The parts of a kernel in the order they run; temporaries that they need are added to the
-/// program.
+/// The parts of a kernel in the order in which they run. The temporaries that they need are added
+/// to the program.
 fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Choice) -> Vec<Part> {
     let Part { of, mut kernel, .. } = whole;
     let mut ways = vec![];
@@ -87,7 +87,8 @@ fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Cho
     }
     let groups = grouped(&kernel, ways);
     let mut spills = Spills { program, kernel: &kernel, buffers: vec![] };
-    // The last ones first: it is then known what they need of a part before that is made.
+    // The last ones first, because their needs from an earlier part must be known before that is
+    // made.
     let mut made: Vec<(Block, Run)> = groups.into_iter().rev().map(|(part, run)| (spills.block(&part), run)).collect();
     made.reverse();
     let part = |(number, (body, run))| {
@@ -122,26 +123,26 @@ fn grouped(kernel: &Kernel, ways: Vec<Way>) -> Vec<(Vec<usize>, Run)> {
         }
         open = opens;
     }
-    // Scalars at the end matter only for the checks among them.
+    // Scalars at the end matter only if they contain checks.
     if scalars.iter().any(|at| kernel.body[*at].may_fault()) {
         groups.push((scalars, Run::Whole));
     }
     groups
 }
 
-/// Whether a reducing loop at the top may run in chunks: its reductions fit, and it is known before
-/// how often it runs.
+/// Whether a reducing loop at the top may run in chunks: its reductions permit it, and its number
+/// of iterations is known in advance.
 fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
     let fit = |r: &Reduction| r.single().is_some_and(|r| in_chunks(machine, values[r.input], r.order));
-    // The product of two negative extents would be a number of chunks that there are not.
+    // The product of two negative extents would be a positive number of chunks.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
     !reductions.is_empty()
         && reductions.iter().all(fit)
         && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
 }
 
-/// What a scan at the top hands on if it runs in chunks.
+/// The state that a scan at the top passes on if it runs in chunks.
 fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choice) -> Option<HandOff> {
     let [(_, extent)] = l.dims.as_slice() else { return None };
     extent.as_size()?;
@@ -155,7 +156,7 @@ fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choic
     Some(HandOff { buffer, prefixes })
 }
 
-/// Whether an iteration is a row or more: then a chunk of them is too much to share out.
+/// Whether an iteration is a row or more, so that a chunk of them is too much for one thread.
 fn has_rows(l: &Loop) -> bool {
     let mut found = false;
     visit::for_each_statement(&l.body, &mut |statement| {
@@ -169,7 +170,7 @@ fn has_rows(l: &Loop) -> bool {
     found
 }
 
-/// A reducing loop as one that computes its elements, and one that reduces them.
+/// Splits a reducing loop into one that computes its elements, and one that reduces them.
 fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop) {
     let shape: Vec<Size> = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let mut dims = vec![];
@@ -203,8 +204,8 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
     (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
 
-/// The loop that computes the results of chunks, the buffers that they go to, and the loop that
-/// joins them.
+/// The loop that computes the results of chunks, the buffers for these, and the loop that combines
+/// them.
 fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
     let count = match sabotage::on(Bug::LastChunk) {
@@ -242,7 +243,7 @@ fn is_ranged(statement: &Statement) -> bool {
     }
 }
 
-/// Values that go from one part to a later one through memory.
+/// Values passed from one part to a later one through memory.
 struct Spills<'a> {
     program: &'a mut Program,
     kernel: &'a Kernel,
@@ -250,7 +251,7 @@ struct Spills<'a> {
 }
 
 impl Spills<'_> {
-    /// The part of the given statements, with what it needs of those before it.
+    /// The part with the given statements, and everything that they need from earlier ones.
     fn block(&mut self, part: &[usize]) -> Block {
         let body = &self.kernel.body;
         let mut block = vec![];
@@ -279,7 +280,7 @@ impl Spills<'_> {
         before
     }
 
-    /// Keeps a value that a later part has asked for.
+    /// Stores a value that a later part has asked for.
     fn store(&self, value: ValueId) -> Option<Statement> {
         let (_, buffer) = self.buffers.iter().find(|(v, _)| *v == value)?;
         Some(Statement::Store { buffer: *buffer, at: vec![], value })

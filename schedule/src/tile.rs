@@ -1,10 +1,10 @@
-//! Sums of columns, block by block: several rows of each column at a time, on all threads, and in
-//! one pass over memory with sums of rows (any loop over the same rows).
+//! Sums columns block by block: several rows of each column at a time, on all threads, and in the
+//! same pass over memory as sums of rows (or any loop over the same rows).
 //!
-//! A kernel of such loops becomes parts. The first takes blocks of rows; in a block it takes some
-//! rows at a time, first their share of the columns' sums, which lie in a temporary with a row for
-//! each block, then, while they are in the cache, what is done for each of these rows. The other
-//! parts join the sums of blocks, a loop over columns each.
+//! A kernel of such loops becomes several parts. The first processes blocks of rows. Within a block
+//! it takes some rows at a time: first it adds them to the columns' sums, which are in a temporary
+//! with a row for each block; then, while they are in the cache, it runs the loops over these rows.
+//! Each of the other parts combines the sums of blocks in a loop over columns.
 
 use ir::choice::Choice;
 use ir::nest::{
@@ -60,7 +60,7 @@ impl<'k> Column<'k> {
         })
     }
 
-    /// The reduction, with what it needs of what comes before it inside.
+    /// The reduction, with the statements before it that it needs.
     fn alone(&self) -> Loop {
         let mut reduce = self.reduce.clone();
         for statement in self.before.iter().rev() {
@@ -73,7 +73,7 @@ impl<'k> Column<'k> {
     }
 }
 
-/// The index of a loop that has just one, and how often it runs.
+/// The index of a loop with only one, and its extent.
 fn one_dim(l: &Loop) -> Option<(IndexId, &Size)> {
     let [(index, extent)] = l.dims.as_slice() else { return None };
     Some((*index, extent.as_size()?))
@@ -139,8 +139,9 @@ fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec
     Some(all.enumerate().map(part).collect())
 }
 
-/// Whether the loops of a kernel may run together, behind all of its scalars: nothing uses what a
-/// loop stores but that loop, nothing is in scratch, and one statement at most may end the run.
+/// Whether the loops of a kernel may run together, after all of its scalars: only the loop itself
+/// uses the values that it stores, nothing is in scratch, and at most one statement may end the
+/// run.
 fn independent(program: &Program, kernel: &Kernel) -> bool {
     let mut free = kernel.body.iter().filter(|s| s.may_fault()).count() < 2;
     let memory: Vec<_> = kernel
@@ -160,7 +161,7 @@ fn independent(program: &Program, kernel: &Kernel) -> bool {
     free
 }
 
-/// Where the sums of a column's blocks go, and the loop that joins them.
+/// The buffers for the sums of a column's blocks, and the loop that combines them.
 fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec<BufferId>, Loop, IndexId) {
     let index = kernel.indices.push(Index { name: format!("block.{}", kernel.indices.len()) });
     let blocks = column.height.ceil_div(BLOCK as i64);

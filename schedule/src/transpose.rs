@@ -1,6 +1,6 @@
-//! Finds loops that load across memory: neighbouring iterations of the innermost loop find their
-//! elements in different rows, while those of a loop outside of it find them side by side. A
-//! transposition is one, alone or inside any expression. Such a loop goes in tiles.
+//! Finds loops that load across memory: neighbouring iterations of the innermost loop access
+//! elements in different rows, while those of an outer loop access adjacent ones. Transpositions
+//! do, alone or inside any expression. Such a loop runs in tiles.
 
 use ir::choice::Choice;
 use ir::effects::Access;
@@ -9,12 +9,12 @@ use ir::nest::{Loop, LoopKind, Program, Statement};
 use ir::sched::{Run, Scheduled, Transpose};
 use ir::{Size, visit};
 
-/// Bytes of a row of memory that go into a tile: many cache lines, since memory likes to be read in
-/// a row.
+/// The bytes of a row of memory in a tile: many cache lines, because memory is fastest when a row
+/// is read contiguously.
 const LINES: i64 = 1024;
 /// Loads of a body that are transposed.
 const MOST: usize = 4;
-/// A loop that is known to be shorter is not worth it.
+/// It does not pay off for loops known to be shorter.
 const SHORT: i64 = 16;
 
 /// Finds parallel loops that go in tiles.

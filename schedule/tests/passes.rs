@@ -1,5 +1,5 @@
 //! The passes on IR text: programs before a pass are written here, scheduled programs after it are
-//! snapshots. The verifier accepts both, and the text of a scheduled program reads back.
+//! snapshots. The verifier accepts both, and the text of a scheduled program can be read back.
 
 use insta::assert_snapshot;
 use ir::choice::{Choice, Policy};
@@ -8,7 +8,7 @@ use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{checks, columns, phases, prepare, schedule_with, split, tile, transpose};
 
-/// A program of one kernel over the arrays that the tests need.
+/// A program with one kernel and the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
     let text = format!("program @p {{ symbol n = dim 0 of input 0 {arrays} kernel @k {{ {body} }} }}");
     let program: Program = text.parse().expect("a program");
@@ -23,7 +23,7 @@ fn after(passes: &[Pass], program: &Program, machine: Machine) -> Scheduled {
         pass(&mut scheduled, &mut Choice::default());
         ir::sched::verify(&scheduled).expect("a schedule that keeps the rules");
     }
-    // Quotients may read back in a simpler form, and that form stays.
+    // Quotients may be read back in a simpler form, which then stays the same.
     let again: Scheduled = scheduled.to_string().parse().expect("text that reads back");
     assert_eq!(again.to_string().parse().as_ref(), Ok(&again));
     ir::sched::verify(&again).expect("text that keeps the rules");

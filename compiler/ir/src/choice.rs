@@ -1,5 +1,5 @@
 //! The choice among legal rewrites, for every pass that has one: by the pass's own judgement, or by
-//! a coin that tests toss, and within a limit that finds a wrong rewrite by bisection.
+//! a coin in tests, and up to a limit that serves to find a wrong rewrite by bisection.
 
 /// Who chooses among legal rewrites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub enum Policy {
     /// The cost model of the pass.
     #[default]
     Model,
-    /// Every rewrite is made that repeats no expensive work: to see what is possible.
+    /// Makes every rewrite that does not repeat expensive work, to see what is possible.
     Legal,
-    /// A coin decides each of them, whatever it costs: for tests of legality.
+    /// Decides each of them by a coin, whatever it costs, to test legality.
     Random(u64),
 }
 
@@ -23,7 +23,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Grants by a policy, at most `fuel` rewrites if that is given.
+    /// Grants by a policy, and at most `fuel` rewrites if that is given.
     pub fn new(policy: Policy, fuel: Option<u64>) -> Choice {
         let coin = if let Policy::Random(seed) = policy { seed } else { 0 };
         Choice { policy, fuel, granted: 0, coin }
@@ -34,7 +34,7 @@ impl Choice {
         self.policy
     }
 
-    /// Whether a legal rewrite is to be made: by the model if it pays, at random by a coin; never
+    /// Whether to make a legal rewrite: by the model if it pays, at random by a coin, but never
     /// beyond the fuel.
     pub fn grants(&mut self, pays: bool) -> bool {
         if self.fuel.is_some_and(|fuel| self.granted >= fuel) {

@@ -1,11 +1,11 @@
 //! Scheduled programs: the parts that kernels are cut into, and how each of them runs. The passes
-//! of the crate `schedule` make them from planned programs, engines generate code for them.
+//! of the crate `schedule` make them from planned programs, and engines generate code for them.
 //!
-//! A kernel becomes parts that run one after another: a parallel loop or contraction at its top is
-//! a part of its own, whose range is split over threads or a grid; a reducing loop or scan goes in
-//! chunks of its order; statements between them run on one thread. The kernel of a part shares the
-//! values and indices of the kernel that it was cut from; results go from part to part through
-//! temporaries.
+//! A kernel becomes parts that run one after another. A parallel loop or contraction at its top is
+//! a part of its own, and its range is split over threads or a grid; a reducing loop or scan runs
+//! in chunks of its order; the statements between run on one thread. The kernel of a part shares
+//! the values and indices of the kernel that it was cut from. Results are passed from part to part
+//! through temporaries.
 //!
 //! The text form is that of a program with the parts as kernels, framed by what the schedule adds:
 //!
@@ -39,11 +39,11 @@ pub struct Scheduled {
     pub machine: Machine,
     /// The program with the temporaries that its parts need, without its kernels.
     pub program: Program,
-    /// How many of its buffers were planned: the passes have added those after them.
+    /// The number of its buffers that were planned; the passes have added the others.
     pub planned: usize,
     /// The operations of its largest kernel before that was cut, functions inlined.
     pub operations: usize,
-    /// The parts of its kernels, in the order they run.
+    /// The parts of its kernels, in the order in which they run.
     pub parts: Vec<Part>,
 }
 
@@ -56,11 +56,11 @@ pub struct Part {
     pub kernel: Kernel,
     /// How it runs.
     pub run: Run,
-    /// Loops over results of chunks or blocks: the reductions of these loops join them.
+    /// Loops over results of chunks or blocks. Their reductions combine these.
     pub joins: Vec<IndexId>,
 }
 
-/// How a part runs. Where the last statement runs in some way, those before it define scalars,
+/// How a part runs. If the last statement runs in a special way, those before it define scalars,
 /// which every piece computes for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
@@ -73,39 +73,39 @@ pub enum Run {
     /// The last statement, a parallel loop over columns with loops down the rows, in strips of
     /// columns.
     Strips {
-        /// How many results of blocks it joins for each column, if that is what it does.
+        /// If it combines the results of blocks, their number for each column.
         joined: Option<Size>,
     },
     /// The last statement, a reducing loop, in chunks of its order.
     Chunks {
-        /// Where the results of the chunks go, a buffer for each reduction.
+        /// The buffers for the results of the chunks, one for each reduction.
         results: Vec<BufferId>,
     },
     /// The last statement, a parallel loop over columns around one reduction down the rows, in
-    /// blocks of rows. What stands behind the reduction does not run.
+    /// blocks of rows. Statements after the reduction do not run.
     Blocks {
-        /// Where the results of the blocks go, a buffer for each reduction.
+        /// The buffers for the results of the blocks, one for each reduction.
         results: Vec<BufferId>,
     },
-    /// The last statement, a scan, in chunks of its order, whose threads hand the prefixes on.
+    /// The last statement, a scan, in chunks of its order, with threads that pass the prefixes on.
     HandOff(HandOff),
     /// One of three launches for the last statement, a scan, in chunks of its order.
     Phase {
-        /// What the launch computes.
+        /// The launch.
         phase: Phase,
-        /// Where the results of the chunks lie, a buffer for each prefix.
+        /// The buffers of the results of the chunks, one for each prefix.
         results: Vec<BufferId>,
     },
     /// Loops over rows and over columns together, in blocks of rows.
     Tiles(Tiles),
 }
 
-/// A parallel loop that loads across memory: neighbouring iterations of its innermost index find
-/// their elements in different rows, while those of another index find them next to each other.
+/// A parallel loop that loads across memory: neighbouring iterations of its innermost index access
+/// elements in different rows, while those of another index access adjacent ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transpose {
-    /// The index, counted among the dims, that steps along the rows of memory that the loads cross:
-    /// not the innermost.
+    /// The index, by its number among the dims, that steps along the rows of memory that the loads
+    /// cross. It is not the innermost.
     pub outer: usize,
     /// The loads that are transposed, by their statements in the body.
     pub loads: Vec<usize>,
@@ -115,35 +115,34 @@ pub struct Transpose {
     pub extents: Vec<Size>,
 }
 
-/// The state that the threads of a scan hand from chunk to chunk, for each of its prefixes: whose
-/// turn it is, and the result of the chunks so far.
+/// The state that the threads of a scan pass from chunk to chunk, for each of its prefixes: the
+/// number of the next chunk, and the result of the chunks so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandOff {
-    /// Where it lies, one entry of [`HandOff::BYTES`] after another.
+    /// The buffer, with one entry of [`HandOff::BYTES`] after another.
     pub buffer: BufferId,
     /// How many prefixes there are.
     pub prefixes: usize,
 }
 
-/// A launch of a scan whose chunks run at once.
+/// A launch of a scan with chunks that run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The result of each chunk alone.
     Totals,
     /// From these, for each chunk, the result of the chunks before it.
     Befores,
-    /// The prefixes, and what the body does with them.
+    /// The prefixes, and the rest of the body.
     Prefixes,
 }
 
-/// Loops over the rows and the columns of the same array. Some rows at a time, the sums of the
-/// columns take their share of them, then the loops over rows run for these, while they are in the
-/// cache.
+/// Loops over the rows and the columns of the same array. For some rows at a time, the columns'
+/// sums are updated, then the loops over rows run for these, while they are in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiles {
-    /// How many loops over rows there are: they stand before those over columns.
+    /// The number of loops over rows, which come before those over columns.
     pub rows: usize,
-    /// Where the sums of blocks go, for each loop over columns.
+    /// The buffers for the sums of blocks, for each loop over columns.
     pub sums: Vec<Vec<BufferId>>,
     /// The number of rows.
     pub height: Size,
@@ -152,7 +151,7 @@ pub struct Tiles {
 }
 
 impl Scheduled {
-    /// A program of which nothing is scheduled yet: each kernel is one part, in one piece.
+    /// A program before scheduling: each kernel is one part, in one piece.
     pub fn new(program: &Program, machine: Machine) -> Scheduled {
         let part =
             |(of, kernel): (KernelId, &Kernel)| Part { of, kernel: kernel.clone(), run: Run::Whole, joins: vec![] };
@@ -165,7 +164,7 @@ impl Scheduled {
         }
     }
 
-    /// The program whose kernels are the parts.
+    /// The program with the parts as its kernels.
     pub fn as_program(&self) -> Program {
         Program { kernels: self.parts.iter().map(|part| part.kernel.clone()).collect(), ..self.program.clone() }
     }
@@ -190,8 +189,8 @@ impl Part {
         Part { of: self.of, kernel: Kernel { name, ..kernel }, run, joins: self.joins.clone() }
     }
 
-    /// The statements before the last one, which define scalars, and the last one, if it is what
-    /// runs in pieces.
+    /// The statements before the last one, which define scalars, and the last one, if it runs in
+    /// pieces.
     pub fn root(&self) -> Option<(&[Statement], &Statement)> {
         let (last, before) = self.kernel.body.split_last()?;
         match self.run {
@@ -230,8 +229,8 @@ impl Transpose {
     /// Rows of memory in a tile.
     pub const ROWS: i64 = 256;
 
-    /// The range of the part in tiles: those along the index `outer` run fastest, since they find
-    /// the same rows of memory.
+    /// The range of the part in tiles. Those along the index `outer` vary fastest, since they
+    /// access the same rows of memory.
     pub fn range(&self) -> Vec<Size> {
         let Some((last, _)) = self.extents.split_last() else { return vec![] };
         let mut range = self.extents.clone();
@@ -262,9 +261,10 @@ impl Phase {
 }
 
 impl Tiles {
-    /// Columns of a strip, where no row has to be taken whole.
+    /// The columns of a strip, if no row has to be processed as a whole.
     pub const STRIP: i64 = 1024;
-    /// Elements behind each row of sums: the last vector of a row may reach beyond it.
+    /// Extra elements after each row of sums, because the last vector of a row may extend beyond
+    /// it.
     pub const SPARE: i64 = 4;
 
     /// The range of the part: blocks, and strips of columns if there are no rows to take whole.

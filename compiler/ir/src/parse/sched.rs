@@ -33,7 +33,7 @@ impl FromStr for Scheduled {
 }
 
 impl Parser<'_> {
-    /// The line of the part whose statements are a kernel's.
+    /// The line of the part with the statements of a kernel.
     fn part(&mut self, kernel: Kernel) -> Result<Part> {
         self.word("part")?;
         self.mark("@")?;

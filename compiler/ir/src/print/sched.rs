@@ -1,5 +1,5 @@
-//! The text form of a scheduled program: that of the program whose kernels are the parts, then how
-//! each part runs.
+//! The text form of a scheduled program: the program with the parts as its kernels, followed by the
+//! way in which each part runs.
 
 use std::fmt;
 

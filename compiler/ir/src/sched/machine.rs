@@ -1,5 +1,5 @@
-//! Targets as the passes see them: one table of what each can run, and the only thing that a pass
-//! asks about a target.
+//! Targets as the passes see them: a table of the abilities of each, which is all that a pass may
+//! ask about a target.
 
 use crate::build::Values;
 use crate::groups::{Dims, Groups};
@@ -21,7 +21,7 @@ pub struct Machine {
     pub chunks_blocks: bool,
     /// Whether bounds checks of gathered indices are hoisted out of loops.
     pub hoists_checks: bool,
-    /// The most operations of a kernel, functions inlined, if there is a limit.
+    /// The maximum number of operations of a kernel, with functions inlined, if there is a limit.
     pub operations: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ pub struct Contractions {
     pub dtypes: &'static [Dtype],
     /// Whether they may stand in loops and branches.
     pub nested: bool,
-    /// The fewest rows and columns, if there must be some of each.
+    /// The minimum number of rows and of columns, if there is one.
     pub narrowest: Option<i64>,
 }
 
@@ -41,7 +41,7 @@ pub struct Contractions {
 pub enum Scans {
     /// In one piece.
     Whole,
-    /// In chunks, whose threads hand the prefixes on.
+    /// In chunks, with threads that pass the prefixes on.
     HandOff,
     /// In chunks, by a launch for each phase.
     Phases,
@@ -81,8 +81,8 @@ impl Machine {
         operations: Some(20_000),
     };
 
-    /// One thread of a process that links an object file. (A product lays out its factors, which a
-    /// vector is not worth; and one thread has nobody to hand a prefix to.)
+    /// One thread of a process that links an object file. (A product packs its factors, which does
+    /// not pay off for a vector; and one thread has no other to pass a prefix to.)
     pub const OBJECT: Machine = Machine {
         name: "object",
         contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: Some(0) },
@@ -111,8 +111,8 @@ impl Machine {
 }
 
 impl Contractions {
-    /// Whether a contraction stays whole: its type and its shape are such as the target takes, and
-    /// no value is one of its extents.
+    /// Whether a contraction stays whole: the target supports its type and its shape, and none of
+    /// its extents is a value.
     pub fn keep(&self, values: &Values, c: &Contraction) -> bool {
         let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
         let wide = |dims: &Dims, narrowest: i64| {

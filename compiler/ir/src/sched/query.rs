@@ -1,5 +1,4 @@
-//! Small questions about statements and sizes that the passes, the verifier and code generators ask
-//! alike.
+//! Queries about statements and sizes that the passes, the verifier and code generators share.
 
 use crate::nest::{Loop, LoopKind, Op, Program, Statement, SymbolSource};
 use crate::{Dtype, Order, Size};
@@ -10,7 +9,7 @@ pub fn is_length(program: &Program, size: &Size) -> bool {
         || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
 }
 
-/// Whether each part may compute the statement for itself.
+/// Whether each part may recompute the statement for itself.
 pub fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { .. } => true,
@@ -24,8 +23,8 @@ pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
     !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
 }
 
-/// How many prefixes a scan has, if it can go by chunks: none of them is of a state, and the body
-/// never ends the run.
+/// The number of prefixes of a scan that can run in chunks: none of them has a composite state, and
+/// the body never ends the run.
 pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
     let mut prefixes = vec![];
     for statement in &l.body {

@@ -1,6 +1,6 @@
-//! The rules that a scheduled program keeps, checked after each pass in tests and debug builds, and
-//! before code is generated. The program whose kernels are the parts keeps those of
-//! [`crate::verify`]; each part runs in a way that its statements and its target allow.
+//! The rules that a scheduled program obeys, checked after each pass in tests and debug builds, and
+//! before code is generated. The program with the parts as its kernels obeys those of
+//! [`crate::verify`], and each part runs in a way that its statements and its target permit.
 
 use super::{Columns, Machine, Part, Phase, Run, Scans, Scheduled, Tiles, Transpose, is_scalar, prefixes_in_chunks};
 use crate::nest::{BufferId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -9,7 +9,7 @@ use crate::{Dtype, Size};
 
 type Result<T = ()> = std::result::Result<T, VerifyError>;
 
-/// Checks every rule, up to the first that is broken.
+/// Checks every rule, up to the first that is violated.
 pub fn verify(scheduled: &Scheduled) -> Result {
     crate::verify::verify(&scheduled.as_program())?;
     let mut last = None;
