@@ -19,9 +19,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Files are hostile until they have shown otherwise. Nothing in them is evaluated, and no memory is taken on their word
-//! alone: what is allocated is bounded by the file's size (of deflated data, 1,032 times its size), and
-//! [`Stored::bytes`] tells how much it will be. Each kind of error has a code, listed in [`codes`].
+//! Files are hostile until they have shown otherwise. Nothing in them is evaluated, and no memory
+//! is taken on their word alone: what is allocated is bounded by the file's size (of deflated data,
+//! 1,032 times its size), and [`Stored::bytes`] tells how much it will be. Each kind of error has a
+//! code, listed in [`codes`].
 
 use crate::Array;
 

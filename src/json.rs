@@ -1,6 +1,8 @@
-//! What the command reports, as JSON for programs: one object a line, its `type` first. `docs/json.md` lists the fields.
+//! The command's results as JSON for programs: one object per line, beginning with its `type`.
+//! `docs/json.md` lists the fields.
 //!
-//! Every character that a terminal might take for a command is escaped, which changes no text.
+//! Every character that a terminal might interpret as a command is escaped, which does not change
+//! the text.
 
 use std::io;
 use std::ops::Range;
@@ -16,9 +18,9 @@ use serde_json::ser::Formatter;
 
 use crate::{Facts, Phases, Signature, Slot, Times};
 
-/// Arrays of more elements are written without their values.
+/// Larger arrays are written without their values.
 pub const MAX_VALUES: usize = 1000;
-/// Arrays of more axes too: the values are written by recursion.
+/// The same for arrays of more axes, since the values are written by recursion.
 const MAX_RANK: usize = 64;
 
 #[derive(Serialize)]
@@ -117,7 +119,7 @@ struct Typed<'a> {
     shape: &'a [String],
 }
 
-/// An error; its file and places if it has a source.
+/// An error, with its file and places if it has a source.
 pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
     let text = source.map_or("", |source| source.text.as_str());
     let span = |(k, (range, label)): (usize, &'_ (Range<usize>, String))| {
@@ -141,7 +143,7 @@ pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
     })
 }
 
-/// What a function takes and gives.
+/// The parameters and results of a function.
 pub fn signature(signature: &Signature) -> String {
     write(&Line::Signature {
         name: &signature.name,
@@ -159,7 +161,7 @@ pub fn result(name: &str, array: ArrayRef<'_>, path: Option<&str>) -> String {
     write(&Line::Result { name, dtype: array.dtype().name(), shape: array.shape(), values, path })
 }
 
-/// How long each stage took, in seconds; of a call on a GPU, its parts too.
+/// The seconds of each stage, and for a call on a GPU also those of its parts.
 pub fn times(times: Times, run: Duration, phases: Option<Phases>) -> String {
     let [parse, check, lower, compile, run] =
         [times.parse, times.check, times.lower, times.compile, run].map(|t| t.as_secs_f64());
@@ -172,7 +174,7 @@ pub fn times(times: Times, run: Duration, phases: Option<Phases>) -> String {
     write(&Line::Times { parse, check, lower, compile, run, phases })
 }
 
-/// This machine's processor: how many threads it runs, and how wide its vectors are.
+/// This machine's processor: the number of threads that it runs, and the width of its vectors.
 pub fn cpu(threads: usize, bits: u32) -> String {
     write(&Line::Device { device: "cpu", cpu: Some(Cpu { threads, bits }), gpu: None })
 }
@@ -198,7 +200,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// Line and column of a byte, both from 1; a column is a character.
+/// Line and column of a byte, both from 1, where a column is a character.
 fn place(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
@@ -231,8 +233,8 @@ impl Serialize for Values<'_> {
     }
 }
 
-/// A number in as few digits as tell it from its neighbours in its type. JSON has no infinities and no NaN: those are
-/// the strings that the command line takes for them.
+/// A number in the fewest digits that distinguish it from its neighbours in its type. JSON has no
+/// infinities and no NaN, so those are the strings that the command line accepts for them.
 fn element<S: Serializer>(value: Scalar, to: S) -> Result<S::Ok, S::Error> {
     let not_finite = |value: f64| match value {
         _ if value.is_finite() => None,
@@ -261,7 +263,7 @@ fn element<S: Serializer>(value: Scalar, to: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// Compact JSON in which no character stands as itself that is not to reach a terminal.
+/// Compact JSON with every character escaped that must not reach a terminal.
 struct Escaping;
 
 impl Formatter for Escaping {

@@ -1,5 +1,5 @@
-//! Arrays as NumPy prints them: aligned, elided in the middle beyond 1,000 elements, each float in as few
-//! digits as tell it from its neighbours.
+//! Prints arrays as NumPy does: aligned, elided in the middle beyond 1,000 elements, each float in
+//! the fewest digits that distinguish it from its neighbours.
 //!
 //! The rules are those of `numpy/_core/arrayprint.py` (NumPy 2.4) at its defaults.
 
@@ -7,17 +7,17 @@ use backends::float_mode;
 use ir::array::ArrayRef;
 use ir::{Dtype, Scalar};
 
-/// Beyond so many elements an array is elided.
+/// Larger arrays are elided.
 const THRESHOLD: usize = 1000;
-/// Of an elided axis so many elements are left at each end.
+/// The number of elements left at each end of an elided axis.
 const EDGE: usize = 3;
 const LINE_WIDTH: usize = 75;
-/// Most digits behind the decimal point.
+/// The maximum number of digits after the decimal point.
 const PRECISION: usize = 8;
 /// NumPy's own limit. It bounds the depth of recursion here.
 const MAX_RANK: usize = 64;
 
-/// The array as text, over several lines where it is long, without a newline at the end.
+/// The array as text, over several lines if it is long, without a newline at the end.
 ///
 /// ```
 /// use fuseloop::{Array, Dtype, Scalar, print};
@@ -29,8 +29,8 @@ pub fn to_text(array: ArrayRef<'_>) -> String {
     float_mode::standard(|| text(array, LINE_WIDTH, Notation::NumPy))
 }
 
-/// The array as an array literal of the language, unless it is elided, in lines of at most `width` characters except
-/// where a single element is longer.
+/// The array as an array literal of the language, unless it is elided, in lines of at most `width`
+/// characters except where a single element is longer.
 ///
 /// ```
 /// use fuseloop::{Array, Dtype, Scalar, print};
@@ -107,7 +107,7 @@ fn elements(array: ArrayRef<'_>, shown: &[Vec<usize>]) -> Vec<Scalar> {
     numbers.into_iter().filter_map(|number| array.get(number)).collect()
 }
 
-/// Each element as text, all of one width.
+/// Each element as text, all with the same width.
 fn words(dtype: Dtype, elements: &[Scalar]) -> Vec<String> {
     let floats: Vec<Float> = elements.iter().filter_map(|e| Float::new(*e)).collect();
     if dtype.is_float() {
@@ -115,7 +115,7 @@ fn words(dtype: Dtype, elements: &[Scalar]) -> Vec<String> {
     }
     let words: Vec<String> = elements.iter().map(|e| plain(*e)).collect();
     let width = words.iter().map(String::len).max().unwrap_or(0);
-    // NumPy pads every array of bools as if a `False` were there.
+    // NumPy pads every array of bools as if it contained a `False`.
     let width = if dtype == Dtype::Bool { width.max(5) } else { width };
     words.into_iter().map(|w| format!("{w:>width$}")).collect()
 }
@@ -139,7 +139,7 @@ fn plain(value: Scalar) -> String {
 fn float_words(dtype: Dtype, floats: &[Float]) -> Vec<String> {
     let finite: Vec<&Float> = floats.iter().filter(|v| v.exact.is_finite()).collect();
     let exponential = wants_exponent(dtype, &finite);
-    // (before the point, behind it, the exponent) of each finite element, at its own width.
+    // (before the point, after it, the exponent) of each finite element, at its own width.
     let parts: Vec<(String, String, String)> = if exponential {
         let own = finite.iter().map(|v| v.exponential().0.split_once('.').map_or(0, |(_, f)| f.len()));
         let precision = own.max().unwrap_or(0);
@@ -154,7 +154,7 @@ fn float_words(dtype: Dtype, floats: &[Float]) -> Vec<String> {
     };
     let widest = |part: fn(&(String, String, String)) -> usize| parts.iter().map(part).max().unwrap_or(0);
     let (mut left, fraction, exponent) = (widest(|p| p.0.len()), widest(|p| p.1.len()), widest(|p| p.2.len()));
-    // An `e` stands before an exponent.
+    // An `e` precedes an exponent.
     let right = fraction + if exponential { exponent + 1 } else { 0 };
     for v in floats.iter().filter(|v| !v.exact.is_finite()) {
         left = left.max(v.non_finite().len().saturating_sub(right + 1));
@@ -171,7 +171,8 @@ fn float_words(dtype: Dtype, floats: &[Float]) -> Vec<String> {
     floats.iter().map(word).collect()
 }
 
-/// Whether the elements are too large, too small or too different to be aligned at the decimal point.
+/// Whether the elements are too large, too small or too different to be aligned at the decimal
+/// point.
 fn wants_exponent(dtype: Dtype, finite: &[&Float]) -> bool {
     let magnitudes = || finite.iter().map(|v| v.exact.abs()).filter(|v| *v != 0.0);
     let (Some(max), Some(min)) = (magnitudes().reduce(f64::max), magnitudes().reduce(f64::min)) else {
@@ -189,7 +190,7 @@ fn exponent_from(dtype: Dtype) -> f64 {
     }
 }
 
-/// The value as an element of a type: NumPy compares in the array's own.
+/// The value rounded to an element of a type, since NumPy compares in the array's own type.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose")]
 fn round_to(dtype: Dtype, value: f64) -> f64 {
     match dtype {
@@ -207,16 +208,17 @@ fn split_exponent(text: &str) -> (String, String) {
     (mantissa.to_owned(), format!("{sign}{digits:0>2}"))
 }
 
-/// A floating-point element: its value, and the decimal that is shortest among those nearest to it.
+/// A floating-point element: its value, and the shortest decimal among those nearest to it.
 struct Float {
     exact: f64,
-    /// A decimal, read as `f64`: of all types it then has the digits that are shortest in the element's own.
+    /// A decimal, read as `f64`. As such it has the digits that are shortest in the element's own
+    /// type.
     shortest: f64,
 }
 
 impl Float {
     fn new(value: Scalar) -> Option<Float> {
-        // A type without a shortest form of its own in Rust: the first precision that reads back.
+        // Rust has no shortest form for this type, so the first precision that reads back is used.
         let search = |exact: f64, reads_back: &dyn Fn(f64) -> bool| {
             let candidates = (0..PRECISION).map(|digits| format!("{exact:.digits$e}").parse().unwrap_or(exact));
             candidates.into_iter().find(|v| reads_back(*v)).unwrap_or(exact)
@@ -239,7 +241,7 @@ impl Float {
         }
     }
 
-    /// What stands before the decimal point and what behind it, without trailing zeros.
+    /// The digits before and after the decimal point, without trailing zeros.
     fn positional(&self) -> (String, String) {
         let text = self.shortest.to_string();
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -268,7 +270,7 @@ impl Float {
     }
 }
 
-/// Brackets, lines and ellipses around the words.
+/// Arranges the words in brackets and lines, with ellipses.
 struct Layout<'a> {
     shape: &'a [usize],
     shown: &'a [Vec<usize>],
@@ -278,7 +280,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Appends what stands within one axis, in lines of `width` characters less the brackets to come.
+    /// Appends the contents of one axis, in lines of `width` characters less the closing brackets.
     fn axis(&mut self, axis: usize, width: usize) {
         self.text.push('[');
         let indent = " ".repeat(axis + 1);

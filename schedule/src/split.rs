@@ -24,7 +24,7 @@ fn in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
     in_lanes(dtype, if machine.chunks_blocks && order == Order::Blocks { Order::Lanes } else { order })
 }
 
-/// From this number of iterations on, a loop makes its body a row.
+/// A loop with at least this many iterations makes an iteration of the enclosing loop a row.
 const LONG: i64 = 64;
 
 /// How a statement at the top runs.

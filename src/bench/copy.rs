@@ -1,7 +1,8 @@
-//! Copies as a yardstick for kernels: one of arrays larger than the caches, and others that move as
-//! many bytes as each kernel, so that kernels whose data fit in cache are compared with copies in
-//! cache. On a processor they are compiled and called as the kernels are, and use the same kind of memory: a copy of the C library takes up
-//! to 1.7 times as long where it chooses stores that a machine is slow at, and would be no bound.
+//! Copies to compare kernels with: one of arrays larger than the caches, and others that move as
+//! many bytes as each kernel, so that a kernel with data in cache is compared with a copy in cache.
+//! On a processor they are compiled and called as the kernels are, and use the same kind of memory.
+//! A copy by the C library would be no upper bound: it takes up to 1.7 times as long on machines
+//! where it chooses slow stores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(super) const LARGEST: usize = 256 << 20;
 /// A copy is taken to be in cache if it is this many times as fast as the largest one.
 const IN_CACHE: f64 = 1.3;
 
-/// The copy that a processor runs, by words of 4 bytes.
+/// The copy on a processor, by words of 4 bytes.
 const COPY: &str = "fn copy(x: u32[n]) -> u32[n] = x";
 const WORD: usize = size_of::<u32>();
 
@@ -54,7 +55,7 @@ impl Copies {
         gpu: Option<&Arc<Gpu>>,
         moved: impl Iterator<Item = u64>,
     ) -> Result<Copies, BenchError> {
-        // The largest of the sizes within a factor of two stands for all of them.
+        // The largest of the sizes within a factor of two represents all of them.
         let mut classes: BTreeMap<u32, usize> = BTreeMap::new();
         for bytes in moved.map(length).chain([LARGEST]) {
             let class = classes.entry(bytes.ilog2()).or_default();
@@ -127,7 +128,7 @@ fn length(moved: u64) -> usize {
     usize::try_from(moved.div_ceil(2)).unwrap_or(LARGEST).clamp(1, LARGEST)
 }
 
-/// The time of a copy, after one that leaves in caches what it does.
+/// The time of a copy, after another one that leaves its data in the caches.
 fn copy(kernel: &Kernel, from: &Array, to: &mut Array) -> Result<Duration, RunError> {
     let mut timed = || {
         let mut time = [Duration::ZERO];

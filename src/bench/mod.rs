@@ -1,5 +1,5 @@
-//! Measures what fusion gains: runs the unfused and the fused function in turn, with copies in
-//! between, so that all see the same state of the machine.
+//! Measures the gain from fusion: runs the unfused and the fused function in turn, with copies in
+//! between, so that all are measured in the same state of the machine.
 
 pub(crate) mod copy;
 pub(crate) mod report;
@@ -17,26 +17,26 @@ use crate::{CompileError, Device, DeviceArray, ExplainError, Function, GpuError,
 
 use copy::Copies;
 
-/// There are at least so many rounds, and at most.
+/// The minimum and maximum number of rounds.
 const ROUNDS: std::ops::Range<usize> = 4..100;
 
-/// How long rounds begin.
+/// No round begins after this time.
 const ENOUGH: Duration = Duration::from_secs(3);
 
-/// What was measured. Its `Display` is a table for people.
+/// The measurements. Their `Display` is a table for people.
 #[derive(Clone, Debug)]
 pub struct Benchmark {
     /// The function.
     pub function: String,
     /// The value of each size name.
     pub sizes: Vec<(String, i64)>,
-    /// How many threads there were.
+    /// The number of threads.
     pub threads: usize,
     /// The GPU, if it ran on one.
     pub gpu: Option<String>,
     /// The passes that merged kernels.
     pub fuse: Passes,
-    /// How often each was measured.
+    /// The number of measurements of each.
     pub rounds: usize,
     /// Bytes of the inputs and results.
     pub working_set: u64,
@@ -95,12 +95,12 @@ pub struct Measurement {
     pub total: Measured,
 }
 
-/// How long something took.
+/// A measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// What.
+    /// Its name.
     pub title: String,
-    /// Bytes that cross between memory and caches: for kernels, by the cost model.
+    /// Bytes that cross between memory and caches, for kernels by the cost model.
     pub bytes: Option<u64>,
     /// Scalar operations; an upper bound if they depend on data, and 0 if unknown.
     pub operations: u64,
@@ -141,8 +141,8 @@ impl Measured {
 }
 
 impl Benchmark {
-    /// Measures a function; a size name without a size gets one. `progress` is told how much is
-    /// done, of 1.
+    /// Measures a function. A size name that is not given a size gets one. `progress` is called
+    /// with the finished fraction, from 0 to 1.
     pub(crate) fn new(
         function: &Function<'_>,
         options: &Options,
@@ -181,8 +181,8 @@ impl Benchmark {
         let mut rounds = 0;
         while rounds < ROUNDS.start || (rounds < ROUNDS.end && begin.elapsed() < ENOUGH) {
             for (form, _) in &mut forms {
-                // Once before, so that caches hold what its own call leaves there; the first time,
-                // memory is mapped and threads are made.
+                // A first call, so that the caches hold the data that its own call leaves there. It
+                // also maps memory and starts threads.
                 form.measure(&mut arrays, false)?;
                 form.measure(&mut arrays, true)?;
             }
@@ -215,18 +215,17 @@ impl Benchmark {
         })
     }
 
-    /// How long the fused function takes, of the time of the unfused one.
+    /// The time of the fused function, relative to that of the unfused one.
     pub fn ratio(&self) -> f64 {
         self.fused.total.time.as_secs_f64() / self.unfused.total.time.as_secs_f64().max(1e-9)
     }
 
-    /// The measurements as a page: one file of HTML that needs no other, with this machine's
-    /// roofline.
+    /// The measurements as a self-contained HTML page, with this machine's roofline.
     pub fn to_html(&self) -> String {
         page::bench(self)
     }
 
-    /// The measurements for programs: one line, whose fields `docs/json.md` lists.
+    /// The measurements for programs, as one line with the fields listed in `docs/json.md`.
     pub fn to_json(&self) -> String {
         report::json(self)
     }
@@ -238,7 +237,7 @@ impl fmt::Display for Benchmark {
     }
 }
 
-/// The arrays of a call, where it runs.
+/// The arrays of a call, on the device that runs it.
 enum Arrays {
     Host { inputs: Vec<Array>, outputs: Vec<Array> },
     Gpu { inputs: Vec<DeviceArray>, outputs: Vec<DeviceArray> },
@@ -247,7 +246,7 @@ enum Arrays {
 /// The rounds of one form of the function.
 struct Rounds<'k> {
     kernel: &'k Kernel,
-    /// Of each kernel, the time of each round.
+    /// For each kernel, the time of each round.
     times: Vec<Vec<Duration>>,
     totals: Vec<Duration>,
 }
@@ -267,7 +266,7 @@ impl<'k> Rounds<'k> {
                 self.kernel.call_timed(&inputs, &mut outputs, &mut times)?;
                 start.elapsed()
             }
-            // By the device's clock.
+            // Timed by the device's clock.
             Arrays::Gpu { inputs, outputs } => {
                 let inputs: Vec<_> = inputs.iter().collect();
                 let mut outputs: Vec<_> = outputs.iter_mut().collect();
@@ -294,12 +293,12 @@ impl<'k> Rounds<'k> {
     }
 }
 
-/// Why nothing was measured.
+/// The reason why nothing was measured.
 #[derive(Debug)]
 pub enum BenchError {
     /// It cannot be compiled, or a size is not one of the function's.
     Explain(ExplainError),
-    /// The call fails: the sizes do not fit, say.
+    /// The call fails, for example because the sizes do not fit.
     Run(RunError),
     /// The memory for the arrays could not be allocated.
     Memory(ArrayError),

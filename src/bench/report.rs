@@ -1,4 +1,5 @@
-//! Measurements as a table for people, and as a line of JSON, whose fields `docs/json.md` lists.
+//! The measurements as a table for people, and as a line of JSON with the fields listed in
+//! `docs/json.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +10,10 @@ use serde::Serialize;
 use super::{Benchmark, Difference, Measured, Measurement, copy};
 use crate::render::visible;
 
-/// Raised when a field changes its meaning; new fields do not.
+/// Incremented when a field changes its meaning, but not when one is added.
 const VERSION: u32 = 2;
 
-/// The widest that a title is written.
+/// The maximum width of a title.
 const TITLE: usize = 40;
 
 pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +83,7 @@ pub(crate) fn share(m: &Measured) -> String {
     format!("{:.0} %{}", share * 100.0, if m.in_cache { ", in cache" } else { "" })
 }
 
-/// A time in the unit that suits it.
+/// A time in a suitable unit.
 pub(crate) fn time(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     match micros {

@@ -1,4 +1,4 @@
-//! Sizes and arrays to measure with.
+//! The sizes and arrays for measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use ir::{Dtype, Scalar, Size, SymbolId};
 
 use crate::values::random;
 
-/// Bytes of inputs and results up to which sizes that are not given grow.
+/// Sizes that are not given are chosen so that inputs and results take at most this many bytes.
 const WORKING_SET: i64 = 256 << 20;
 
-/// The longest that a call should take for sizes that are not given, in nanoseconds of the cost model.
+/// The maximum time of a call for sizes that are not given, in nanoseconds of the cost model.
 const LONGEST: f64 = 5e8;
 
-/// So many sizes that are not given are tried at different values, where equal ones do not fit.
+/// If equal values do not fit, up to this many of the sizes that are not given are varied.
 const TRIED: usize = 4;
 
 /// The value of each size name of a call.
 pub(super) struct Chosen {
-    /// Of those that have a name in the source.
+    /// Those with a name in the source.
     pub named: Vec<(String, i64)>,
     /// By symbol.
     pub all: Vec<i64>,
 }
 
-/// The sizes that are given; for the others, some for which the arrays are large.
+/// The given sizes, and for the others sizes that make the arrays large.
 pub(super) fn sizes(program: &Program, names: &Sizes, given: &[(&str, i64)]) -> Chosen {
     let mut in_shapes = BTreeSet::new();
     for size in program.buffers.values().flat_map(|buffer| &buffer.shape) {
@@ -37,7 +37,7 @@ pub(super) fn sizes(program: &Program, names: &Sizes, given: &[(&str, i64)]) -> 
     }
     let known = |(symbol, name): (SymbolId, &str)| {
         let size = given.iter().find(|(given, _)| *given == name).map(|(_, size)| *size);
-        // A number that is the length of nothing is like any other scalar.
+        // A number that is not a length is like any other scalar.
         (symbol, size.or_else(|| (!in_shapes.contains(&symbol)).then_some(1)))
     };
     let known: Vec<(SymbolId, Option<i64>)> = names.names().map(known).collect();
@@ -67,7 +67,8 @@ fn candidates(known: &[(SymbolId, Option<i64>)], power: u32) -> impl Iterator<It
     })
 }
 
-/// Whether arrays of these sizes fit the function, are no larger than they should be, and are done with in time.
+/// Whether arrays of these sizes fit the function, are within the limit on bytes, and are processed
+/// in time.
 fn suits(program: &Program, sizes: &[i64]) -> bool {
     let value = |symbol: SymbolId| sizes[symbol.as_u32() as usize];
     let bytes = |buffer: &ir::nest::Buffer| -> Result<i64, SizeError> {
@@ -93,7 +94,8 @@ fn suits(program: &Program, sizes: &[i64]) -> bool {
     })
 }
 
-/// Inputs of these sizes; those that are a size have its value, other elements are 0 (and take no memory yet).
+/// Inputs of these sizes. Those that are a size have its value; other elements are 0 (and take no
+/// memory yet).
 fn zeros(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     let value = |symbol: SymbolId| sizes[symbol.as_u32() as usize];
     let array = |id| {
@@ -111,7 +113,8 @@ fn zeros(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     Ok(inputs)
 }
 
-/// Inputs of these sizes: floats as `random:` draws them, whole numbers that are subscripts of every array, scalars 0.5 or 1.
+/// Inputs of these sizes: floats as `random:` draws them, integers that are valid subscripts of
+/// every array, and scalars 0.5 or 1.
 pub(super) fn inputs(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     let is_size = |n: usize| program.symbols.values().any(|s| s.source == SymbolSource::Scalar { input: n });
     let mut inputs = zeros(program, sizes)?;
@@ -135,7 +138,7 @@ pub(super) fn inputs(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, Arr
     Ok(inputs)
 }
 
-/// A whole number as an element of an integer type.
+/// An integer as an element of an integer type.
 fn integer(dtype: Dtype, value: i64) -> Scalar {
     interp::scalar::cast(dtype, Scalar::I64(value))
 }

@@ -1,5 +1,5 @@
-//! The report as a graph for Graphviz: the operations before fusion, and again after it, those of a
-//! kernel in a box. A dashed edge is a pair that stays apart, with the reason.
+//! The report as a graph for Graphviz: the operations before fusion, and again after it, with those
+//! of a kernel in a box. A dashed edge is a pair that stays apart, with the reason.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ fn graph(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "  }}")?;
     writeln!(out, "  subgraph cluster_after {{")?;
     writeln!(out, "    label={}", quoted(&format!("after: {after} kernels")))?;
-    // An operation that is computed in several kernels stands in each; its first place has its
+    // An operation that is computed in several kernels appears in each; its first place has its
     // edges.
     let mut places = vec![None; report.operations.len()];
     for (k, kernel) in report.after.kernels.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! How a report becomes short enough to be read to the end: kernels that differ in names only are one, and so are decisions on
-//! the same places of the source, which is inlined wherever it is called. The text and the page fold alike.
+//! Shortens a report so that it can be read to the end: kernels that differ only in names are
+//! merged, and so are decisions on the same places of the source, which is inlined wherever it is
+//! called. The text and the page use the same rules.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use compiler::explain::{Decided, KernelReport, Report, Stage, Verdict};
 use ir::Origin;
 use ir::decision::FusionPass;
 
-/// Kernels that differ in names only, by their places; never empty.
+/// Kernels that differ only in names, by their positions; never empty.
 pub(crate) type Alike = Vec<usize>;
 
-/// The kernels of a stage by likeness, in the order of the first of each.
+/// The kernels of a stage grouped by likeness, in the order of the first of each group.
 pub(crate) fn alike(stage: &Stage) -> Vec<Alike> {
     let mut groups: Vec<Alike> = vec![];
     let mut place: BTreeMap<usize, usize> = BTreeMap::new();
@@ -24,7 +25,7 @@ pub(crate) fn alike(stage: &Stage) -> Vec<Alike> {
     groups
 }
 
-/// The `most` of some kernels that move the most bytes, in the order they run.
+/// Of some kernels, the `most` that move the most bytes, in the order in which they run.
 pub(crate) fn largest(stage: &Stage, mut of: Vec<Alike>, most: usize) -> Vec<Alike> {
     let bytes = |group: &Alike| {
         let kernel: Option<&KernelReport> = group.first().and_then(|k| stage.kernels.get(*k));
@@ -36,13 +37,14 @@ pub(crate) fn largest(stage: &Stage, mut of: Vec<Alike>, most: usize) -> Vec<Ali
     of
 }
 
-/// Pairs of operations on which one thing was decided; never empty, and the one with the most bytes first.
+/// Pairs of operations with the same decision; never empty, with the one with the most bytes first.
 pub(crate) type Bundle<'r> = Vec<&'r Decided>;
 
 /// One verdict, on one pair of places.
 type Place = (Option<FusionPass>, &'static str, Origin, Origin);
 
-/// The pairs that share a kernel, or those that do not, as bundles: those of the most bytes first.
+/// The pairs that share a kernel, or those that do not, as bundles, with those of the most bytes
+/// first.
 pub(crate) fn bundles(report: &Report, fused: bool) -> Vec<Bundle<'_>> {
     let mut bundles: Vec<Bundle<'_>> = vec![];
     let mut by_place: BTreeMap<Place, usize> = BTreeMap::new();
@@ -67,20 +69,20 @@ pub(crate) fn bundles(report: &Report, fused: bool) -> Vec<Bundle<'_>> {
             by_sentence.entry(sentence).or_insert(bundle);
         }
     }
-    // Among equal ones those of the most pairs.
+    // Among equal ones, those of the most pairs come first.
     let bytes = |bundle: &Bundle<'_>| bundle.first().and_then(|decided| decided.bytes.nominal()).unwrap_or(0.0);
     bundles.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(b.len().cmp(&a.len())));
     bundles
 }
 
-/// Takes away what costs a few bytes only, unless that is all there is: nothing is lost by those.
+/// Removes the bundles that cost only a few bytes, unless there are no others.
 pub(crate) fn without_few<'r>(bundles: &mut Vec<Bundle<'r>>) -> Vec<Bundle<'r>> {
     let few = |bundle: &Bundle<'_>| bundle.first().is_some_and(|decided| decided.bytes.is_few());
     let large = bundles.iter().position(few).filter(|first| *first > 0).unwrap_or(bundles.len());
     bundles.split_off(large)
 }
 
-/// Names with commas, at most some of them: `a`, `b` and 14 more.
+/// Names separated by commas, up to a number: `a`, `b` and 14 more.
 pub(crate) fn list(names: &[&str], most: usize) -> String {
     match names.get(..most) {
         Some(shown) if names.len() > most + 1 => format!("{} and {} more", shown.join(", "), names.len() - most),
@@ -114,7 +116,7 @@ pub(crate) fn numbers(kernels: &[usize]) -> String {
     }
 }
 
-/// More runs of kernels are not told apart.
+/// The maximum number of runs of kernels that are listed.
 const RUNS: usize = 6;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::roof::{Least, Roof};
 use crate::Source;
 
-/// Raised when a field changes its meaning; new fields do not.
+/// Incremented when a field changes its meaning, but not when one is added.
 const VERSION: u32 = 2;
 
 #[derive(Serialize)]
@@ -231,7 +231,7 @@ fn pair<'a>(report: &Report, decided: &'a Decided) -> PairLine<'a> {
     }
 }
 
-/// Where lines begin, to find the line of a byte without reading the text again.
+/// The beginnings of lines, to find the line of a byte without reading the text again.
 struct Places<'a> {
     text: &'a str,
     lines: Vec<usize>,

@@ -1,6 +1,7 @@
-//! `@kernels(n)`: a function that takes more kernels, all passes on, is refused, and what keeps its kernels apart is the error.
+//! `@kernels(n)`: refuses a function that takes more kernels with all passes enabled. The error
+//! lists the reasons that keep its kernels apart.
 //!
-//! It is a property of the program, so the passes that a user switches off to compare do not count.
+//! It is a property of the program, so passes that a user disables for comparison do not count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use crate::error::codes;
 use crate::render::Report as Drawn;
 use crate::{CompileError, Source};
 
-/// More boundaries are not told apart.
+/// The maximum number of boundaries that an error lists.
 const MAX_TOLD: usize = 8;
 
-/// Refuses a function that takes more kernels than it promises. `compiled` is the outcome of all passes, if there is one yet.
+/// Refuses a function that takes more kernels than it promises. `compiled` is the result of all
+/// passes, if it exists already.
 pub fn hold(source: &Arc<Source>, checked: &Checked, compiled: Option<&Compiled>) -> Result<(), CompileError> {
     let Some(most) = checked.max_kernels else { return Ok(()) };
     let own;
@@ -47,7 +49,8 @@ fn refusal(report: &Report, most: u64) -> Drawn {
     let mut suggestions = vec![];
     for (decided, why) in report.apart() {
         let (first, second) = decided.operations();
-        // Of operations that flow to several kernels, or that share several arrays, one reason is said once.
+        // For operations that flow to several kernels, or that share several arrays, the same
+        // reason is listed once.
         if told.len() == MAX_TOLD || !told.insert(&why.sentence) {
             continue;
         }

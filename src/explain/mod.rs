@@ -1,4 +1,4 @@
-//! What fusion made of a function, and why: as text, as JSON, as a graph. (`page` has the page.)
+//! The report on fusion of a function: as text, as JSON, and as a graph. (`page` makes the page.)
 
 mod dot;
 pub(crate) mod fold;
@@ -19,26 +19,27 @@ use ir::nest::{Program, Relation, Requirement};
 
 use crate::{CompileError, Device, Options, Source, Style, page};
 
-/// What fusion made of a function: its kernels before and after, what they move and compute, and for each two operations that
-/// could share a kernel whether they do, or why not and what to write instead.
+/// The report on fusion of a function: its kernels before and after, how much they move and
+/// compute, and for each pair of operations that could share a kernel whether they do, or the
+/// reason why not and a suggestion.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     source: Arc<Source>,
     report: Report,
-    /// The program before fusion, and what fused it.
+    /// The program before fusion, and the options that it was fused with.
     unfused: (Program, compiler::pipeline::Options),
-    /// Where the kernels are for a GPU.
+    /// The device's limits, if the kernels are for a GPU.
     roof: Option<roof::Roof>,
 }
 
-/// Why there is no explanation.
+/// The reason why there is no report.
 #[derive(Clone, Debug)]
 pub enum ExplainError {
     /// The function cannot be compiled.
     Compile(CompileError),
-    /// A size that the function has no name for.
+    /// A name that is not one of the function's sizes.
     UnknownSize {
-        /// What was given.
+        /// The name.
         name: String,
         /// The function's size names.
         known: Vec<String>,
@@ -50,9 +51,9 @@ pub enum ExplainError {
         /// The size.
         value: i64,
     },
-    /// Sizes that no call has.
+    /// Sizes that no call can have.
     Sizes {
-        /// What they do not meet, such as `m == 2 * n`.
+        /// The requirement that they violate, such as `m == 2 * n`.
         requirement: String,
     },
 }
@@ -88,8 +89,9 @@ impl Explanation {
         Ok(Explanation { source, report, unfused: (compiled.unfused, pipeline), roof })
     }
 
-    /// The same with the partition of the program into kernels that moves the fewest bytes, and how far the plan is from it. Of
-    /// programs with more than 14 operations it only says so. Takes up to some seconds.
+    /// The same, with the partition of the program into kernels that moves the fewest bytes, and
+    /// the distance of the plan from it. For programs with more than 14 operations it only says
+    /// that. Takes up to some seconds.
     #[must_use]
     pub fn with_best(mut self) -> Explanation {
         let (unfused, options) = &self.unfused;
@@ -102,7 +104,7 @@ impl Explanation {
         &self.report
     }
 
-    /// Kernels of the unfused program: one an operation.
+    /// Kernels of the unfused program: one for each operation.
     pub fn kernels_before(&self) -> usize {
         self.report.before.kernels.len()
     }
@@ -112,7 +114,8 @@ impl Explanation {
         self.report.after.kernels.len()
     }
 
-    /// Bytes that cross between memory and caches without fusion, if all sizes that they depend on are given.
+    /// Bytes that cross between memory and caches without fusion, if all sizes that they depend on
+    /// are given.
     pub fn bytes_before(&self) -> Option<u64> {
         self.report.before.total.bytes.value
     }
@@ -122,8 +125,8 @@ impl Explanation {
         self.report.after.total.bytes.value
     }
 
-    /// The report, for people, on two screens at most: of a large program the kernels that move the most, the beginning of their
-    /// loops, and the decisions that cost the most.
+    /// The report for people, on at most two screens: for a large program, the kernels that move
+    /// the most, the beginning of their loops, and the most expensive decisions.
     pub fn render(&self, style: Style) -> String {
         text::render(&self.source, &self.report, self.roof.as_ref(), style, false)
     }
@@ -133,25 +136,25 @@ impl Explanation {
         text::render(&self.source, &self.report, self.roof.as_ref(), style, true)
     }
 
-    /// The report, for programs: one line, whose fields `docs/json.md` lists.
+    /// The report for programs, as one line with the fields listed in `docs/json.md`.
     pub fn to_json(&self) -> String {
         json::write(&self.source, &self.report, self.roof.as_ref())
     }
 
-    /// The report as a page: one file of HTML that needs no other. Its roofline is that of the GPU, or this machine's processor's, which takes
-    /// part of a second to measure.
+    /// The report as a self-contained HTML page. Its roofline is that of the GPU, or of this
+    /// machine's processor, which takes part of a second to measure.
     pub fn to_html(&self) -> String {
         let roof = self.roof.clone().or_else(roof::Roof::of_cpu);
         page::explain(&self.source, &self.report, roof.as_ref())
     }
 
-    /// The operations and what flows between them, those of a kernel together: a graph for Graphviz.
+    /// The operations and the flows between them, grouped by kernel: a graph for Graphviz.
     pub fn to_dot(&self) -> String {
         dot::write(&self.report)
     }
 }
 
-/// Whether the sizes that are given are enough to tell that no call has them.
+/// Whether the given sizes are enough to tell that no call can have them.
 fn is_unmet(requirement: &Requirement, names: &Sizes, given: &BTreeMap<SymbolId, i64>) -> bool {
     let value = |size| names.known(size, given).as_constant();
     let (Some(left), Some(right)) = (value(&requirement.left), value(&requirement.right)) else { return false };

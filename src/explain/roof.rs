@@ -1,5 +1,4 @@
-//! What a device does at best: how long a kernel takes there at least, and what keeps it from being
-//! faster.
+//! The limits of a device: the minimum time of a kernel there, and the bottleneck.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -13,33 +12,33 @@ use serde::Serialize;
 use crate::bench::copy::Copies;
 use crate::{Options, Program};
 
-/// What a device does at best.
+/// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roof {
-    /// Its name; of a GPU only if it is there, otherwise the figures are an H200's.
+    /// Its name. For a GPU only if there is one; otherwise the figures are an H200's.
     pub device: Option<String>,
-    /// Bytes that it copies in a nanosecond: measured, if it is there.
+    /// The bytes that it copies in a nanosecond, measured if there is such a device.
     pub copy: f64,
     /// Floating-point operations per nanosecond, with `fma` counted twice.
     pub flops: f64,
 }
 
-/// An H200: measured.
+/// The measured figures of an H200.
 const COPY: f64 = 4270.0;
 const FLOPS: f64 = 63_000.0;
 const MULTIPROCESSORS: f64 = 132.0;
 
-/// How long a kernel takes at least.
+/// The minimum time of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Least {
     /// In microseconds.
     pub us: f64,
-    /// By memory or by arithmetic.
+    /// The bottleneck: memory or arithmetic.
     pub bound: &'static str,
 }
 
 impl Roof {
-    /// This machine's GPU, measured, or what is known of one.
+    /// This machine's GPU, measured, or the known figures of one.
     pub fn here() -> Roof {
         let measured = Gpu::get(0).ok().and_then(|gpu| Some((gpu.facts(), Ceilings::measure(&gpu).ok()?)));
         match measured {
@@ -52,7 +51,7 @@ impl Roof {
         }
     }
 
-    /// This machine's processor, measured. Nothing, if there is no memory for that.
+    /// This machine's processor, measured. `None` if there is not enough memory for that.
     pub fn of_cpu() -> Option<Roof> {
         let (flops, threads) = arithmetic()?;
         let mut copies = Copies::new(&Options::default(), None, std::iter::empty()).ok()?;
@@ -66,7 +65,7 @@ impl Roof {
         (intensity * self.copy).min(self.flops)
     }
 
-    /// How long a kernel takes at least, if its sizes are known.
+    /// The minimum time of a kernel, if its sizes are known.
     pub fn least(&self, figures: &Figures) -> Option<Least> {
         let moving = figures.bytes.value? as f64 / self.copy / 1e3;
         let computing = figures.operations.value? as f64 / self.flops / 1e3;
@@ -77,7 +76,7 @@ impl Roof {
         })
     }
 
-    /// The same of each kernel of a report, in words.
+    /// The same for each kernel of a report, in words.
     pub fn lines(&self, report: &Report) -> Vec<String> {
         let name = self.device.as_deref().unwrap_or("an H200");
         let head = format!("on {name}, {:.0} GB/s and {:.0} GFLOP/s at best:", self.copy, self.flops);
@@ -92,13 +91,14 @@ impl Roof {
 
 /// How often each is measured.
 const ROUNDS: usize = 6;
-/// Sums of products that each element takes, in chains that wait for nothing but themselves.
+/// The sums of products for each element, in independent dependency chains.
 const CHAINS: usize = 8;
 const LINKS: usize = 16;
-/// Elements: enough for all threads, and in their caches.
+/// The number of elements: enough for all threads, and small enough for their caches.
 const ELEMENTS: usize = 1 << 19;
 
-/// Flops of `f32` in a nanosecond that code of ours reaches at best, and on how many threads.
+/// The `f32` operations per nanosecond that our code reaches at best, and the number of threads for
+/// that.
 fn arithmetic() -> Option<(f64, usize)> {
     let mut text = "fn arithmetic(x: f32[n]) -> f32[n] = x".to_owned();
     for chain in 0..CHAINS {

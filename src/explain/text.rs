@@ -1,5 +1,5 @@
-//! The report for people: kernels with their loops and figures, then every decision, those that
-//! keep operations apart drawn over the source.
+//! The report for people: kernels with their loops and figures, then every decision. Those that
+//! keep operations apart are drawn over the source.
 
 use std::fmt::Write;
 
@@ -13,14 +13,14 @@ use super::roof::Roof;
 use crate::render::{Report as Drawn, draw_note, visible};
 use crate::{Source, Style};
 
-/// How far from 1 a ratio still is 1.
+/// How far from 1 a ratio may be and still count as 1.
 const TIE: f64 = 1e-9;
 
-/// Columns and rows of two screens, on which a report should fit.
+/// Columns and rows of two screens, where a report should fit.
 const COLUMNS: usize = 100;
 const ROWS: usize = 100;
 
-/// How much of each is shown.
+/// How much is shown.
 #[derive(Clone, Copy)]
 struct Most {
     /// Kernels, and lines of the loops of each.
@@ -31,7 +31,7 @@ struct Most {
     /// Lines on pairs that are fused, and notes on others.
     fused: usize,
     notes: usize,
-    /// Names in a row.
+    /// The number of names in a list.
     names: usize,
     /// Whether kernels and decisions that are alike are shown once.
     folded: bool,
@@ -47,7 +47,7 @@ const ALL: Most = Most {
     folded: false,
 };
 
-/// From the loosest to the tightest: the first that fits is taken.
+/// From the loosest to the tightest: the first that fits is used.
 const SHORT: [Most; 6] = [
     Most { notes: 6, folded: true, ..ALL },
     Most { before: 16, fused: 12, notes: 4, folded: true, ..ALL },
@@ -75,7 +75,7 @@ pub fn render(source: &Source, report: &Report, roof: Option<&Roof>, style: Styl
     text
 }
 
-/// A report as it is written.
+/// A report being written.
 struct Text<'r> {
     out: String,
     source: &'r Source,
@@ -121,7 +121,7 @@ impl Text<'_> {
         self.best()
     }
 
-    /// How far the plan is from the best partition, if that was looked for.
+    /// The distance of the plan from the best partition, if that was requested.
     fn best(&mut self) -> std::fmt::Result {
         let report = self.report;
         match &report.best {
@@ -166,7 +166,7 @@ impl Text<'_> {
         let count = stage.kernels.len();
         let each = || (0..count).map(|k| vec![k]).collect();
         let groups = if self.most.folded { fold::alike(stage) } else { each() };
-        // Instead of the last one a line that says that it is missing saves little.
+        // A line that says that the last one is missing would save little.
         let shown = if groups.len() > self.most.kernels.saturating_add(1) { self.most.kernels } else { groups.len() };
         let shown = fold::largest(stage, groups, shown);
         for group in &shown {
@@ -210,9 +210,9 @@ impl Text<'_> {
         self.lines("    ", &kernel.nest, self.most.lines, "lines")
     }
 
-    /// The first of some lines, cut where they are long.
+    /// The first of some lines, with long ones cut.
     fn lines(&mut self, indent: &str, lines: &[String], most: usize, what: &str) -> std::fmt::Result {
-        // Instead of the last line one that says that it is missing would be as long.
+        // A line that says that the last one is missing would be as long.
         let shown = if lines.len() > most.saturating_add(1) { most } else { lines.len() };
         for line in &lines[..shown] {
             let line = visible(line);
@@ -227,7 +227,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// The first names, and how many are missing: two lines at most.
+    /// The first names, and the number of the others: at most two lines.
     fn names(&self, names: &[&str]) -> String {
         let fit = |most: &usize| fold::list(names, *most).chars().count() <= 2 * COLUMNS;
         match self.most.names {
@@ -236,7 +236,7 @@ impl Text<'_> {
         }
     }
 
-    /// The operations that were merged, and by which pass.
+    /// The operations that were merged, and the pass that did it.
     fn fused(&mut self) -> std::fmt::Result {
         let report = self.report;
         let largest = report.largest_first();
@@ -302,7 +302,7 @@ impl Text<'_> {
     }
 }
 
-/// Names of kernels that are like another, and amounts of bytes, that are listed.
+/// How many names of kernels that are like another, and amounts of bytes, are listed.
 const ALIKE: usize = 4;
 const TIES: usize = 4;
 
@@ -325,7 +325,7 @@ fn merged(report: &Report, decided: &Decided) -> String {
     }
 }
 
-/// Pairs that stay apart for one reason, the first of them drawn.
+/// Pairs that stay apart for the same reason, with the first of them drawn.
 fn drawn(report: &Report, bundle: &[&Decided]) -> Drawn {
     let mut drawn = Drawn::default();
     let [decided, others @ ..] = bundle else { return drawn };
@@ -367,7 +367,7 @@ fn drawn(report: &Report, bundle: &[&Decided]) -> Drawn {
     drawn
 }
 
-/// Such as ` (-57 %)`, where both are known.
+/// A change such as ` (-57 %)`, if both amounts are known.
 pub(crate) fn share(report: &Report) -> String {
     match (report.before.total.bytes.value, report.after.total.bytes.value) {
         (Some(before), Some(after)) if before > 0 && before != after => {

@@ -1,4 +1,4 @@
-//! What fusion gained, as a page.
+//! The gain from fusion, as a page.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,5 @@
-//! The report on fusion as a page. Of a large program it shows the kernels that move the most, and the decisions that cost the most.
+//! The report on fusion as a page. For a large program it shows the kernels that move the most, and
+//! the most expensive decisions.
 
 use std::collections::BTreeSet;
 
@@ -18,21 +19,22 @@ use crate::explain::roof::Roof;
 use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
 use crate::render::{one_line, visible};
 
-/// Kernels whose loops are shown before and after, and lines of each.
+/// The maximum number of kernels shown with their loops, before and after, and of lines of each.
 const KERNELS: usize = 40;
 const LINES: usize = 60;
-/// Names in a row.
+/// The number of names in a list.
 const NAMES: usize = 8;
-/// Rows of the table of decisions, of pairs that are apart and of those that are fused.
+/// The rows of the table of decisions: of pairs that are apart, and of those that are fused.
 const ROWS: usize = 60;
-/// More operations are not drawn each for itself, but kernels.
+/// Beyond this number of operations, kernels are drawn instead.
 const OPERATIONS: usize = 150;
-/// Kernels that are drawn each for itself; others as one node with those that run next to them.
+/// Kernels that are drawn separately; the others are combined into one node with those that run
+/// next to them.
 const ALONE: usize = 24;
-/// Kernels that stand under the roofline, before and after.
+/// The number of kernels under the roofline, before and after.
 const POINTS: usize = 200;
 
-/// A report, and the kernel after fusion of each operation: the first of several.
+/// A report, and for each operation its kernel after fusion, the first if there are several.
 struct View<'r> {
     report: &'r Report,
     homes: Vec<usize>,
@@ -100,7 +102,8 @@ fn names(kernel: &KernelReport) -> Vec<&str> {
     kernel.titles.iter().map(String::as_str).collect()
 }
 
-/// The stretches of the source that are operations, each once: functions are inlined, so one may be many operations.
+/// The spans of the source that are operations, without repetition: functions are inlined, so one
+/// span may be many operations.
 fn shades<'r>(view: &View<'r>) -> Vec<Shade<'r>> {
     let mut known = BTreeSet::new();
     let operations =
@@ -173,7 +176,7 @@ fn drawing(view: &View<'_>) -> Markup {
         Some(Flow { from: node(producer)?, to: node(consumer)?, apart }).filter(|flow| flow.from < flow.to)
     };
     let mut flows: BTreeSet<Flow> = report.pairs.iter().filter_map(flow).collect();
-    // Between kernels everything goes through memory, whatever else a kernel computes again for itself.
+    // Between kernels everything goes through memory, whatever else a kernel recomputes for itself.
     if !each {
         flows = flows.into_iter().map(|flow| Flow { apart: false, ..flow }).collect();
     }
@@ -193,8 +196,8 @@ fn operation_nodes(view: &View<'_>) -> Vec<Node> {
     operations.map(|(id, o)| Node { title: o.title.clone(), kernel: view.home(Some(&id)) }).collect()
 }
 
-/// The kernels in the order they run, those that follow one another as one node unless they are among the largest; and the node
-/// of each kernel.
+/// The kernels in the order in which they run; consecutive ones are combined into one node unless
+/// they are among the largest. Also the node of each kernel.
 fn kernel_nodes(stage: &Stage) -> (Vec<Node>, Option<Vec<usize>>) {
     let few = stage.kernels.len() <= 2 * ALONE;
     let large: BTreeSet<usize> = fold::largest(stage, fold::alike(stage), ALONE)
@@ -241,7 +244,8 @@ fn decisions(view: &View<'_>) -> Markup {
     }
 }
 
-/// The pairs that are fused, or those that are not, which the table shows, and the number of the others.
+/// The pairs that are fused, or those that are not, that the table shows, and the number of the
+/// others.
 fn shown(report: &Report, fused: bool) -> (Vec<Bundle<'_>>, usize) {
     let mut bundles = fold::bundles(report, fused);
     let few = if fused { vec![] } else { fold::without_few(&mut bundles) };
@@ -250,7 +254,7 @@ fn shown(report: &Report, fused: bool) -> (Vec<Bundle<'_>>, usize) {
     (bundles, hidden)
 }
 
-/// A row of the table: pairs that something was decided on together.
+/// A row of the table: pairs with the same decision.
 fn decision(view: &View<'_>, bundle: &[&Decided]) -> Markup {
     let [decided, others @ ..] = bundle else { return html! {} };
     let (first, second) = decided.operations();
@@ -287,7 +291,7 @@ fn roofline(report: &Report, roof: Option<&Roof>) -> Markup {
             rate: None,
             kernel: fused.then_some(k),
         };
-        // Those that are alike stand in one place.
+        // Kernels that are alike are at the same point.
         fold::largest(stage, fold::alike(stage), POINTS)
             .iter()
             .filter_map(|group| group.first().copied())

@@ -1,6 +1,8 @@
-//! Operations, or kernels, and what flows between them, as a drawing: each stands a layer below the last that it takes from, and within a layer
-//! where those stand, so that few lines cross (Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures",
-//! 1981). The layers go down one column and on in the next, as a text in a newspaper does, so that the drawing takes the width of the page.
+//! Draws operations, or kernels, and the flows between them. Each node is a layer below the last
+//! one that it depends on, and is placed within its layer close to the nodes that it depends on, so
+//! that few lines cross (Sugiyama, Tagawa and Toda, "Methods for visual understanding of
+//! hierarchical system structures", 1981). The layers run down one column and continue in the next,
+//! like text in a newspaper, so that the drawing has the width of the page.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +17,11 @@ const WIDTH: f64 = 220.0;
 const HEIGHT: f64 = 30.0;
 const ACROSS: f64 = 24.0;
 const DOWN: f64 = 46.0;
-/// Nodes that stand side by side on the page.
+/// The number of nodes that fit next to each other on the page.
 const ABREAST: usize = (PAGE / (WIDTH + ACROSS)) as usize;
-/// Fewer rows do not become columns.
+/// The minimum number of rows for several columns.
 const ROWS: usize = 4;
-/// Characters of a title that fit.
+/// The number of characters of a title that fit.
 const LETTERS: usize = 26;
 /// The number of passes that reorder the layers.
 const SWEEPS: usize = 4;
@@ -37,11 +39,11 @@ pub(super) struct Node {
 pub(super) struct Flow {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Whether through memory.
+    /// Whether it goes through memory.
     pub(super) apart: bool,
 }
 
-/// Where a node stands: its column, and its upper left corner.
+/// The position of a node: its column, and its upper left corner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Place {
     column: usize,
@@ -49,7 +51,7 @@ struct Place {
     y: f64,
 }
 
-/// The drawing, of nodes in an order in which flows go forward.
+/// The drawing. The nodes are in an order in which flows go forward.
 pub(super) fn write(nodes: &[Node], flows: &BTreeSet<Flow>) -> Markup {
     let flows: Vec<Flow> = flows.iter().copied().collect();
     let columns = columns(&rows(layers(nodes.len(), &flows)));
@@ -76,7 +78,8 @@ pub(super) fn write(nodes: &[Node], flows: &BTreeSet<Flow>) -> Markup {
     }
 }
 
-/// From the lower edge of one node to the upper edge of another; to another column beside that, around what stands there.
+/// From the lower edge of one node to the upper edge of another; if that is in another column,
+/// around the nodes in between.
 fn path(from: Place, to: Place) -> String {
     let (x, to_x, y, to_y) = (from.x + WIDTH / 2.0, to.x + WIDTH / 2.0, from.y + HEIGHT, to.y - 5.0);
     if from.column == to.column {
@@ -87,12 +90,12 @@ fn path(from: Place, to: Place) -> String {
     format!("M{x:.0} {y:.0}V{:.0}H{beside:.0}V{:.0}H{to_x:.0}V{to_y:.0}", y + DOWN / 3.0, to_y - DOWN / 4.0)
 }
 
-/// The layers as rows that fit the page: a wide layer takes several.
+/// The layers as rows that fit on the page: a wide layer takes several.
 fn rows(layers: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     layers.iter().flat_map(|layer| layer.chunks(ABREAST).map(<[usize]>::to_vec)).collect()
 }
 
-/// The rows in as many columns as the page is wide for.
+/// The rows, distributed over as many columns as fit on the page.
 fn columns(rows: &[Vec<usize>]) -> Vec<Vec<Vec<usize>>> {
     let split = |columns: usize| {
         let each = rows.len().div_ceil(columns).max(1);
@@ -109,7 +112,7 @@ fn broad(column: &[Vec<usize>]) -> f64 {
     widest as f64 * (WIDTH + ACROSS) + ACROSS
 }
 
-/// Where nodes stand, and the size of the whole.
+/// The positions of nodes, and the size of the whole.
 fn placed(nodes: usize, columns: &[Vec<Vec<usize>>]) -> (Vec<Place>, f64, f64) {
     let mut places = vec![Place::default(); nodes];
     let mut left = 0.0;
@@ -135,7 +138,7 @@ fn short(title: &str) -> String {
     }
 }
 
-/// Which nodes stand in which layer, in their order.
+/// The nodes of each layer, in order.
 fn layers(nodes: usize, flows: &[Flow]) -> Vec<Vec<usize>> {
     let mut depth = vec![0usize; nodes];
     for node in 0..nodes {
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn each_stands_below_what_it_takes_from() {
         let flow = |from, to| Flow { from, to, apart: false };
-        // Crossing, if the second layer kept the order of the source.
+        // They would cross if the second layer kept the order of the source.
         let flows = [flow(0, 3), flow(1, 2), flow(2, 4), flow(3, 4)];
         assert_eq!(layers(5, &flows), [vec![0, 1], vec![3, 2], vec![4]]);
         assert!(layers(0, &[]).is_empty());
@@ -191,7 +194,7 @@ mod tests {
     fn a_drawing_takes_the_width_of_the_page() {
         let chain: Vec<Vec<usize>> = (0..13).map(|node| vec![node]).collect();
         assert_eq!(columns(&chain).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 1]);
-        // Short ones stay together, and wide ones take several rows.
+        // Short drawings stay in one column, and wide layers take several rows.
         assert_eq!(columns(&chain[..3]).len(), 1);
         let wide = rows(vec![(0..9).collect()]);
         assert_eq!(wide.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 1]);

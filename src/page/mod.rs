@@ -1,4 +1,4 @@
-//! Reports as pages: one file of HTML each, that shows itself without a network, in light and in dark.
+//! Reports as self-contained HTML pages, which need no network and support light and dark mode.
 //!
 //! ```text
 //! explain    what fused and why: the source shaded by kernel, loops before and after, the graph, the decisions
@@ -8,7 +8,7 @@
 //! roofline   the attainable performance by operations per byte, with kernels as points
 //! ```
 //!
-//! What comes from outside is escaped by `maud`, and a policy in the page forbids it to load or run anything.
+//! `maud` escapes text from outside, and a policy in the page forbids it to load or run anything.
 
 mod bench;
 mod explain;
@@ -23,10 +23,10 @@ use crate::render::visible;
 pub(crate) use bench::write as bench;
 pub(crate) use explain::write as explain;
 
-/// Colours of kernels: one after another, then from the beginning.
+/// The colours of kernels, which repeat.
 const COLOURS: usize = 8;
 
-/// The class that gives what belongs to a kernel its colour.
+/// The class that gives the parts of a kernel its colour.
 fn colour(kernel: usize) -> String {
     format!("k{}", kernel % COLOURS)
 }
@@ -50,7 +50,7 @@ fn page(title: &str, body: &Markup) -> String {
     .into_string()
 }
 
-/// Text with what stands between backquotes as code.
+/// Text with the parts between backquotes as code.
 fn marked(text: &str) -> Markup {
     let text = visible(text);
     html! {
@@ -60,7 +60,7 @@ fn marked(text: &str) -> Markup {
     }
 }
 
-/// A figure with its name, and what it was before.
+/// A figure with its name, and its former value.
 fn figure(name: &str, now: &str, before: &str) -> Markup {
     html! {
         div.figure { div.name { (name) } div.now { (visible(now)) } div.before { (visible(before)) } }

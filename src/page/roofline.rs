@@ -14,18 +14,18 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 50.0;
 
-/// A kernel, or all of them.
+/// A kernel, or all of them together.
 pub(super) struct Point {
     pub(super) title: String,
     /// Operations per byte.
     pub(super) intensity: f64,
     /// Operations per nanosecond if measured; otherwise the point is drawn on the roof.
     pub(super) rate: Option<f64>,
-    /// The kernel that it is after fusion; none before.
+    /// Its kernel after fusion; `None` before.
     pub(super) kernel: Option<usize>,
 }
 
-/// A range of powers of ten, as a length of the drawing.
+/// A range of powers of ten, mapped to a length in the drawing.
 struct Scale {
     from: i32,
     to: i32,
@@ -46,7 +46,7 @@ impl Scale {
         self.start + part.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
-    /// The powers of ten, with how they are written.
+    /// The powers of ten, with their labels.
     fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
         (self.from..=self.to).map(|power| {
             let value = 10f64.powi(power);

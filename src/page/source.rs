@@ -5,17 +5,17 @@ use maud::{Markup, html};
 use super::colour;
 use crate::render::visible;
 
-/// A stretch of the text that an operation of a kernel is written as.
+/// A span of the text that is an operation of a kernel.
 pub(super) struct Shade<'r> {
     /// In bytes.
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kernel: usize,
-    /// What it is, for who points at it.
+    /// A description, shown on hovering.
     pub(super) title: &'r str,
 }
 
-/// The text, line by line. Of stretches one in another the inner one shows.
+/// The text, line by line. Of nested spans, the inner one shows.
 pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
     let mut cuts: Vec<usize> = shades.iter().flat_map(|shade| [shade.start, shade.end]).collect();
     cuts.retain(|at| text.is_char_boundary(*at));

@@ -1,4 +1,4 @@
-//! Held against NumPy itself: `cases.py` writes the cases.
+//! Compared with NumPy itself: `cases.py` writes the cases.
 
 use ir::Array;
 
