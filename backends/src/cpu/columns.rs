@@ -136,6 +136,7 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     let operands = Operands::new(e, leaf);
     let mut phases = Phases { leaf, operands, phases: phases(leaf), uses: vec![], kept: BTreeMap::new(), strip };
     phases.uses = uses(leaf, &phases.phases);
+    // A value for a later phase is kept in memory, in an array as wide as a strip.
     for id in phases.uses.iter().flatten().filter(|id| !again(leaf, **id)) {
         phases.kept.entry(*id).or_insert_with(|| e.scratch(MOST as usize * lane_bytes(leaf.values[*id].0)));
     }
@@ -232,6 +233,7 @@ impl Phases<'_> {
 
     fn line(&self, e: &mut Emitter<'_>, number: usize, steps: &[Step]) {
         let weight = self.leaf.weight_of(steps);
+        // Four groups at a time hide the latency of short bodies. Long ones would only spill.
         self.groups(e, if weight > 16 { 1 } else { 4 }, &mut |l| {
             let mut done = self.restore(l, number);
             self.leaf.emit_steps(steps, l, &mut done);
@@ -276,6 +278,8 @@ impl Phases<'_> {
             e.poll();
             let next = e.b.ins().iadd_imm_s(row, ROWS);
             let rows = (row, e.least(next, first.extent));
+            // The number of iterations before these rows, by which the order of a reduction numbers
+            // elements.
             let before = e.b.ins().imul(row, inner);
             self.groups(e, groups, &mut |l| {
                 let mut done = self.restore(l, number);
@@ -322,6 +326,8 @@ pub(super) fn groups(
     let mut done = from;
     let mut step = count;
     while step > 0 {
+        // With 4 groups of 4 columns: of 30 columns, 16 are one step of four groups, then 12 are
+        // three steps of a single group, and 2 are left.
         let whole = e.b.ins().band_imm_s(columns, -(step * GROUP));
         let stop = e.b.ins().iadd(from, whole);
         e.counted(done, stop, step * GROUP, &[], |e, i, _| {
@@ -354,6 +360,8 @@ pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
         9..=24 => 4,
         _ => 1,
     };
+    // Of 16 registers, about 10 are left for accumulators and values of earlier phases. Round down
+    // to a power of two, so that the remainder takes few steps.
     let groups = (10 / (sums + uses).max(1)).clamp(1, by_weight);
     1 << groups.ilog2()
 }
@@ -459,6 +467,8 @@ impl Lanes128<'_, '_> {
                 let op: BinaryOp = r.fold.primitive();
                 let sum = l.each2(&old.to_vec(), &x, |l, a, b| lanes128::binary(l.e, op, r.fold.dtype, a, b));
                 new.extend(match levels {
+                    // The elements are partial results already: push each, and leave the
+                    // accumulator as it is.
                     Some(levels) if nest.joins => {
                         levels.push(l.e, number, &x);
                         old.to_vec()

@@ -66,6 +66,7 @@ fn in_place(
         return None;
     }
     let steps = (step(&linear.affine, down)?, step(&linear.affine, across)?);
+    // The origin is the access with the indices of both groups at 0: subtract their terms.
     let mut origin = linear.affine.clone();
     for (index, _) in down.iter().chain(across) {
         origin = origin.sub(&Affine::index(*index).scale(&linear.affine.coefficient(*index)));
@@ -117,6 +118,8 @@ impl Emitter<'_> {
             _ => None,
         };
         let result = result.unwrap_or_else(|| {
+            // Tiles of the result go to scratch memory, from which the epilogue loads them, in the
+            // order in which it stores.
             let local = self.local(dtype, (ROWS * COLUMNS) as usize);
             let (down, across) =
                 if self.prefers(&c.epilogue, &groups.rows, &groups.columns) { (1, ROWS) } else { (COLUMNS, 1) };
@@ -170,6 +173,8 @@ impl Emitter<'_> {
         let matrix = plain.unwrap_or_else(|| {
             let local = self.local(dtype, (most_down * most_across) as usize);
             let fast_down = self.prefers(&prologue.body, down, across);
+            // The unit stride is along the group in which the prologue reads contiguously, so that
+            // packing can be vectorized.
             let (down, across) = if fast_down { (1, most_down) } else { (most_across, 1) };
             Matrix::Panel { local, down, across }
         });
@@ -189,6 +194,8 @@ impl Emitter<'_> {
             });
             found
         };
+        // Accesses may be contiguous along both, as in the sum of a matrix and a transposed one.
+        // Then prefer the second group, unless the first has several dimensions.
         along(first) && (!along(second) || first.len() > 1)
     }
 
@@ -206,6 +213,9 @@ impl Emitter<'_> {
     ) {
         let whole = |m: &Matrix| matches!(m, Matrix::InPlace(_));
         let all_whole = whole(&left.matrix) && whole(&right.matrix) && whole(result);
+        // If all matrices are in place, one call of the GEMM multiplies them whole: it does its own
+        // blocking. Otherwise the loops below follow its block sizes, since packed factors hold one
+        // block.
         let step = |n: i64| (!all_whole).then_some(n);
         let [row, column, at, block] = [(); 4].map(|()| self.new_index());
         let zero = self.int(0);
@@ -221,10 +231,13 @@ impl Emitter<'_> {
                     let to = e.least(next, inner);
                     let span = Span { origin: at, from, to };
                     let more = e.b.ins().icmp(IntCC::SignedLessThan, next, inner);
+                    // A block of the right factor is packed once for all blocks of rows below it.
                     e.fill(right, span, columns);
                     e.tiles(block, (rows.from, rows.to), step(gemm.rows as i64), &mut |e, block| {
                         e.fill(left, block, span);
                         let placed = Span { origin: rows.origin, ..block };
+                        // The GEMM packs the right factor in `work` on its first block of rows, and
+                        // finds it there for the others.
                         let laid = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
                         e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, laid);
                         let Matrix::Panel { local, down, across } = result else { return };
@@ -233,6 +246,7 @@ impl Emitter<'_> {
                         } else {
                             e.b.ins().icmp_imm_s(IntCC::Equal, more, 0)
                         };
+                        // The tile is complete after the last block of inner indices.
                         e.when(done, &[], |e| {
                             e.epilogue(c, groups, (*local, *down, *across), placed, columns);
                             vec![]
@@ -330,6 +344,7 @@ impl Emitter<'_> {
                 let mut elements = self.int(0);
                 for (span, step) in [(down, *down_step), (across, *across_step)] {
                     let origin = self.index_value(span.origin);
+                    // A panel starts at the range's origin: only the distance from it counts.
                     let before = self.b.ins().isub(span.from, origin);
                     let before = self.b.ins().imul_imm_s(before, step);
                     elements = self.b.ins().iadd(elements, before);
@@ -367,6 +382,7 @@ impl Emitter<'_> {
         let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
         let (b, b_row, b_column) = self.part(&right.matrix, inner, columns);
         let (to, c_row, c_column) = self.part(result, placed, columns);
+        // The first block of inner indices overwrites the result, later ones add to it.
         let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
         let [accumulate, laid] = [more, laid].map(|v| self.b.ins().uextend(I64, v));
         macro_rules! fields {

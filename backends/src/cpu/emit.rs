@@ -288,6 +288,7 @@ impl<'a> Emitter<'a> {
 
     fn add_terms(&mut self, base: Option<Value>, affine: &Affine<IndexId>, factor: i64) -> Value {
         let mut terms: Vec<_> = affine.terms().iter().map(|(i, c)| (self.index(*i), c)).collect();
+        // n * i + j with i outside of j: n * i is added to the base first, and hoisted with it.
         terms.sort_by_key(|((_, depth), _)| *depth);
         let mut sum = base;
         for ((index, _), coefficient) in terms {
@@ -315,6 +316,7 @@ impl<'a> Emitter<'a> {
     /// Allocates scratch memory.
     pub(super) fn scratch(&mut self, bytes: usize) -> Value {
         let offset = self.scratch_used;
+        // Whole cache lines, so that accumulators of different reductions do not share any.
         let bytes = u32::try_from(bytes.next_multiple_of(64)).expect("scratch is bounded");
         self.scratch_used = offset.checked_add(bytes).expect("scratch is bounded");
         self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
@@ -349,6 +351,7 @@ impl<'a> Emitter<'a> {
     /// Flags for accesses to a buffer: unaligned, without traps, and in an alias region of its own,
     /// or of its slot if it shares memory.
     pub(super) fn buffer_memory(&mut self, buffer: BufferId) -> MemFlagsData {
+        // Buffers count up from 0, slots down from the largest number, so that they do not meet.
         let user_id = self.slots[buffer].map_or(buffer.as_u32(), |slot| u32::MAX - slot.as_u32());
         let region = AliasRegionData { user_id, description: "buffer".into() };
         let region = self.b.func.dfg.alias_regions.insert(region);
@@ -503,6 +506,7 @@ impl<'a> Emitter<'a> {
         let (again, next) = body(self, &carried);
         self.depth -= 1;
         let next = Self::arguments(&next);
+        // Both targets take the carried values: after the last iteration they are the results.
         self.b.ins().brif(again, head, &next, exit, &next);
         self.b.switch_to_block(exit);
         self.b.block_params(exit).to_vec()

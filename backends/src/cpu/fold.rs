@@ -147,6 +147,8 @@ impl Levels {
     pub(super) fn push(&self, e: &mut Emitter<'_>, number: Value, x: &[Value]) {
         let state = e.repeat(&[&[number, self.slots], x].concat(), |e, state| {
             let (bits, slot, x) = (state[0], state[1], &state[2..]);
+            // As in counting in binary: partial result 5 (101) finds a pending result in level 0,
+            // merges with it, and moves to level 1, which is free, so it stays there.
             let pending = e.b.ins().band_imm_u(bits, 1);
             let joined = e.when(pending, x, |e| self.join(e, slot, x));
             let bits = e.b.ins().ushr_imm_u(bits, 1);
@@ -163,6 +165,9 @@ impl Levels {
         e.when(count, &empty, |e| {
             let state = e.repeat(&[&[count, self.slots], empty.as_slice()].concat(), |e, state| {
                 let (bits, slot, sum) = (state[0], state[1], &state[2..]);
+                // The bits of the count tell which levels have a pending result: 6 (110) has those
+                // of four and of two. The smaller one is the newer, so it is merged first, from the
+                // right.
                 let pending = e.b.ins().band_imm_u(bits, 1);
                 let joined = e.when(pending, sum, |e| self.join(e, slot, sum));
                 let bits = e.b.ins().ushr_imm_u(bits, 1);

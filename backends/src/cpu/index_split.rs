@@ -182,6 +182,7 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
             Statement::If { condition, then, otherwise, results } => match known.get(condition).copied() {
                 Some(side) => {
                     out.extend(fold(e, if side { then } else { otherwise }, known));
+                    // A cast to the same type serves as a copy.
                     for (result, yes, no) in results {
                         let op = Op::Cast(e.dtype(*result), if side { *yes } else { *no });
                         out.push(Statement::Let { value: *result, op });
@@ -221,6 +222,7 @@ impl Emitter<'_> {
         let condition = match &split.test {
             Test::Threshold(threshold) => {
                 let (at, below) = self.split_point(threshold);
+                // The comparison may change outside of the range. Then one part is empty.
                 let at = self.b.ins().smax(at, from);
                 let at = self.least(at, to);
                 let (low, high) = if below { (&yes, &no) } else { (&no, &yes) };
@@ -253,12 +255,16 @@ impl Emitter<'_> {
         let [least, most] = [-(1i64 << 62), 1 << 62].map(|k| self.int(k));
         let bound = self.b.ins().smax(bound, least);
         let bound = self.b.ins().smin(bound, most);
+        // base + i < bound changes at i = bound - base; base - i < bound, that is, i > base -
+        // bound, at base - bound.
         let (at, op) = if threshold.sign > 0 {
             (self.b.ins().isub(bound, base), threshold.op)
         } else {
             (self.b.ins().isub(base, bound), swapped(threshold.op))
         };
         let past = self.b.ins().iadd_imm_s(at, 1);
+        // i < at holds for the iterations before `at`, i <= at before `at + 1`, and the others from
+        // there on.
         match op {
             CompareOp::Lt => (at, true),
             CompareOp::Le => (past, true),

@@ -139,6 +139,8 @@ impl Access {
     /// is constant.
     pub(super) fn behind(&self, other: &Access) -> Option<i64> {
         let apart = self.start.affine.sub(&other.start.affine);
+        // Their difference is constant only if all indices cancel: a[i + 1] is 1 further than a[i],
+        // but a[i, j] is n * i further than a[0, j].
         let alike = self.buffer == other.buffer && self.start.values == other.start.values;
         if alike { apart.as_size().and_then(Size::as_constant) } else { None }
     }
@@ -236,6 +238,7 @@ impl Leaf {
             Inst::Binary(op @ (BinaryOp::Shl | BinaryOp::Shr), a, b) if self.is_uniform(*b) => {
                 l.shift(*op, dtype, &v(a), &self.values[*b].1)
             }
+            // Such as max(x, 0): if one operand is known not to be NaN, fewer instructions suffice.
             Inst::Binary(op @ (BinaryOp::Min | BinaryOp::Max), a, b) => match (self.number(*a), self.number(*b)) {
                 (_, Some(constant)) => l.bound(*op, dtype, &v(a), constant),
                 (Some(constant), None) => l.bound(*op, dtype, &v(b), constant),
@@ -337,6 +340,7 @@ impl Leaf {
                 spread.remove(&access.buffer);
             }
         });
+        // A leaf with scratch per iteration runs in strips, which return no values.
         if !(spread.is_empty() || wanted.is_empty()) {
             return None;
         }
@@ -404,6 +408,8 @@ impl Build<'_, '_> {
                             Some(results.iter().map(|r| build.varying(pick(r))).collect())
                         }
                     };
+                    // If-conversion: both sides are emitted one after the other, and the results
+                    // are selected. A side that is expensive is skipped if no lane takes it.
                     let then = self.side(side(then, |r| r.1))?;
                     let otherwise = self.side(side(otherwise, |r| r.2))?;
                     self.sides(condition_id, then, otherwise);
@@ -426,6 +432,7 @@ impl Build<'_, '_> {
             LoopKind::Reduce(reductions) => reductions,
             LoopKind::Scan => return None,
         };
+        // All elements of the leaf must run the inner loop equally often.
         let same = l.dims.iter().all(|(_, extent)| match extent {
             Extent::Affine(affine) => affine.coefficient(self.index).is_zero(),
             Extent::Value(v) => !matches!(self.name(*v), Name::Varying(_)),
@@ -442,6 +449,8 @@ impl Build<'_, '_> {
         let inputs: Vec<LeafId> = reductions.iter().map(|r| self.varying(r.input)).collect();
         self.inside = inside;
         let body = std::mem::replace(&mut self.leaf.steps, outer);
+        // Values that were broadcast inside of the loop are not defined after it, if it has no
+        // iterations.
         self.splats = splats;
         straight?;
         let mut found = vec![];
@@ -516,6 +525,7 @@ impl Build<'_, '_> {
         }
         if uniform {
             if self.inside {
+                // It may depend on the inner loop's index, so it stays in the loop, as a scalar.
                 self.leaf.steps.push(Step::Scalar(value, op.clone()));
             } else {
                 self.leaf.uniform.push((value, op.clone()));
@@ -526,6 +536,7 @@ impl Build<'_, '_> {
             Op::Affine(affine) => {
                 let coefficient = affine.coefficient(self.index);
                 let term = Affine::index(self.index).scale(&coefficient);
+                // 2 * i + j, for i the leaf's index, has base j and coefficient 2.
                 Inst::Affine { base: affine.sub(&term), coefficient }
             }
             Op::Load { buffer, view, at } => Inst::Load(self.access(*buffer, view.as_deref(), at)?),
@@ -603,6 +614,8 @@ impl Build<'_, '_> {
         let mut stride = start.affine.coefficient(self.index);
         start.affine = start.affine.sub(&Affine::index(self.index).scale(&stride));
         let mut gathered = vec![];
+        // A subscript that varies within the leaf becomes part of a gather; the others belong to
+        // the start.
         start.values.retain(|(v, stride)| match self.names.get(v) {
             Some(Name::Varying(id)) => {
                 gathered.push((*id, stride.clone()));

@@ -74,6 +74,7 @@ impl Pick {
         if !self.is_float() {
             return lanes128::binary(e, self.fold.primitive(), self.fold.dtype, new, old);
         }
+        // A comparison with NaN is false, so that the old vector stays.
         let (low, high) = if self.fold.op == Monoid::Max { (old, new) } else { (new, old) };
         let takes = e.b.ins().fcmp(FloatCC::LessThan, low, high);
         let takes = e.b.ins().bitcast(self.ty, little(), takes);
@@ -109,6 +110,8 @@ impl Pick {
             let first_nan = e.b.ins().band(nan, number);
             takes = e.b.ins().bor(takes, first_nan);
         }
+        // Search the position only if the chunk has a better value. In random data that is rare:
+        // the n-th chunk has one with probability 1/n.
         e.when(takes, &[best, at], |e| {
             let place = self.place(e, elements, found);
             vec![found, e.b.ins().iadd(first, place)]
@@ -119,6 +122,7 @@ impl Pick {
     fn best(&self, e: &mut Emitter<'_>, elements: Place, count: Value) -> Value {
         let vectors = STEP / self.ty.lane_count() as usize;
         let empty = lanes128::splat_constant(e, self.fold.identity());
+        // Pad the last step with the identity.
         let behind = e.element(elements.base, self.ty.lane_type(), count);
         for k in 0..vectors {
             e.b.ins().store(elements.flags, empty, behind, offset(16 * k));
@@ -152,6 +156,7 @@ impl Pick {
             return found;
         }
         let nan = e.b.ins().vany_true(last[vectors]);
+        // All NaN are alike to callers, so any one will do.
         let quiet = if self.fold.dtype == Dtype::F64 { Scalar::F64(f64::NAN) } else { Scalar::F32(f32::NAN) };
         let quiet = scalar::constant(&mut e.b, quiet);
         e.b.ins().select(nan, quiet, found)
@@ -192,6 +197,7 @@ impl Pick {
             })
             .collect()
         };
+        // The loop advances before it looks, so it starts one step early.
         let before = e.int(-(STEP as i64));
         let number = e.repeat(&[before], |e, state| {
             let number = e.b.ins().iadd_imm_s(state[0], STEP as i64);
@@ -202,6 +208,7 @@ impl Pick {
         let mut bits = e.b.ins().iconst(I32, 0);
         for hits in step(e, number).into_iter().rev() {
             let hits = e.b.ins().vhigh_bits(I32, hits);
+            // From the last vector to the first, so that the bits of the first end up lowest.
             let behind = e.b.ins().ishl_imm_u(bits, lanes as i64);
             bits = e.b.ins().bor(behind, hits);
         }

@@ -99,6 +99,7 @@ fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: 
     let zero = b.ins().iconst(ty, 0);
     let by_zero = b.ins().icmp(IntCC::Equal, y, zero);
     if !dtype.is_signed_int() {
+        // The quotient by 0 is 0, and so is the remainder, which is what the remainder by 1 is.
         let safe = b.ins().select(by_zero, one, y);
         if op == BinaryOp::Rem {
             return b.ins().urem(x, safe);
@@ -106,6 +107,8 @@ fn divide(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, y: 
         let quotient = b.ins().udiv(x, safe);
         return b.ins().select(by_zero, zero, quotient);
     }
+    // The least number divided by -1 overflows, which traps on x86. So divide by 1 and negate,
+    // which wraps; the remainder by 1 is 0, like that by -1.
     let by_minus_one = b.ins().icmp_imm_s(IntCC::Equal, y, -1);
     let special = b.ins().bor(by_zero, by_minus_one);
     let safe = if sabotage::on(Bug::DividesByZero) { y } else { b.ins().select(special, one, y) };
@@ -123,6 +126,8 @@ fn shift(b: &mut FunctionBuilder<'_>, op: BinaryOp, dtype: Dtype, x: Value, amou
     let ty = register(dtype);
     let width = i64::from(ty.bits());
     if op == BinaryOp::Shr && dtype.is_signed_int() {
+        // Cranelift's shifts use the amount modulo the width. A shift by the width or more gives
+        // only copies of the sign, as does one by the width minus 1.
         let most = b.ins().iconst(ty, width - 1);
         let amount = b.ins().umin(amount, most);
         return b.ins().sshr(x, amount);
@@ -175,6 +180,7 @@ pub(super) fn compare(b: &mut FunctionBuilder<'_>, op: CompareOp, dtype: Dtype, 
 fn widen_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, dtype: Dtype, bits: Value) -> Value {
     let wide = b.ins().uextend(I32, bits);
     if dtype == Dtype::Bf16 {
+        // A bf16 is the upper half of an f32.
         let bits = b.ins().ishl_imm_u(wide, 16);
         b.ins().bitcast(F32, MemFlagsData::new(), bits)
     } else {
@@ -215,6 +221,7 @@ fn narrow_half(b: &mut FunctionBuilder<'_>, helpers: &mut Helpers<'_>, from: Dty
         Dtype::I64 => helpers.call(b, if half { Helper::F16FromI64 } else { Helper::Bf16FromI64 }, &[v]),
         Dtype::U64 => helpers.call(b, if half { Helper::F16FromU64 } else { Helper::Bf16FromU64 }, &[v]),
         _ => {
+            // All other types convert to f64 exactly, so that only the helper rounds.
             let wide = cast(b, helpers, from, Dtype::F64, v);
             helpers.call(b, if half { Helper::F16FromF64 } else { Helper::Bf16FromF64 }, &[wide])
         }
@@ -232,6 +239,7 @@ fn from_float(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> 
         Dtype::I8 | Dtype::U8 => {
             let (least, most) =
                 if to == Dtype::I8 { (-128, 127 + i64::from(sabotage::on(Bug::Saturation))) } else { (0, 255) };
+            // Cranelift saturates to 32 and 64 bits only. NaN becomes 0 in this step already.
             let wide = b.ins().fcvt_to_sint_sat(I32, v);
             let [least, most] = [least, most].map(|k| b.ins().iconst(I32, k));
             let wide = b.ins().smax(wide, least);

@@ -240,8 +240,10 @@ impl Rows {
             }
             for number in 0..count {
                 part.row = Some((row, number));
+                // Each row has its own accesses, since these include the row's offset.
                 part.accesses.clear();
                 if number > 0 {
+                    // The first row keeps the names, so that a body of one row needs no new values.
                     part.scalars = scalars.iter().map(|value| (*value, e.new_value(e.dtype(*value)))).collect();
                 }
                 part.steps(&nest.body);
@@ -270,6 +272,8 @@ impl Rows {
             {
                 let Access { buffer, start, .. } = &leaf.accesses[access];
                 let bytes = i64::try_from(e.program.buffers[*buffer].dtype.bytes()).expect("a small number");
+                // The first access that moves with the row decides. The others rarely have another
+                // pitch.
                 let far = &start.affine.coefficient(row) * &Size::constant(bytes);
                 pitch = pitch.take().or(Some(far).filter(|far| far.as_constant() != Some(0)));
             }
@@ -290,9 +294,12 @@ impl Rows {
         let mut rest = from;
         if let Some((count, leaf)) = &self.several {
             let rows = e.b.ins().isub(to, from);
+            // `count` is a power of two: this rounds down to a multiple of it.
             let mut whole = e.b.ins().band_imm_s(rows, -count);
             if let Some(pitch) = &self.pitch {
                 let pitch = e.size(pitch);
+                // An unsigned comparison checks both bounds of the range of pitches: below the
+                // lower bound `beyond` wraps.
                 let beyond = e.b.ins().iadd_imm_s(pitch, -ONE_BY_ONE.0);
                 let apart = ONE_BY_ONE.1 - ONE_BY_ONE.0;
                 let apart = e.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, beyond, apart);
@@ -339,6 +346,7 @@ impl<'l> Part<'l> {
                     let value = part.load(along(*buffer), of.values[*id].0);
                     part.names.insert(*id, value);
                 }
+                // It is cheaper to recompute than to load.
                 None => part.steps(&[Step::Value(*id)]),
             }
         }
@@ -382,6 +390,8 @@ impl<'l> Part<'l> {
                 Step::Branch(branch) => {
                     let condition = (self.names[&branch.condition.0], branch.condition.1);
                     let others: Vec<LeafId> = branch.results.iter().map(|(_, other)| self.names[other]).collect();
+                    // `steps` appends to the leaf: collect the branch's steps in an empty list,
+                    // then restore that of the leaf.
                     let outer = std::mem::take(&mut self.leaf.steps);
                     self.steps(&branch.steps);
                     let steps = std::mem::replace(&mut self.leaf.steps, outer);
@@ -429,6 +439,7 @@ impl<'l> Part<'l> {
     /// An expression, for the row that the steps are for.
     fn shifted(&self, affine: &Affine<IndexId>) -> Affine<IndexId> {
         let Some((row, number)) = self.row else { return affine.clone() };
+        // Row + 2 in place of row, for example, adds twice the row's coefficient.
         affine.add(&Affine::size(affine.coefficient(row)).scale(&Size::constant(number)))
     }
 

@@ -44,6 +44,8 @@ impl DeviceArray {
     /// A copy of an array of the host.
     pub fn upload(gpu: &Arc<Gpu>, from: ArrayRef<'_>) -> Result<DeviceArray, Error> {
         let array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
+        // The copy is asynchronous. Wait for it, because the caller may overwrite `from`
+        // afterwards.
         gpu.upload(array.address, from.bytes())?;
         gpu.wait()?;
         Ok(array)

@@ -57,6 +57,7 @@ impl Builder {
 
     pub(super) fn finish(mut self, name: String, arguments: usize, threads: u32) -> Function {
         self.push(Op::Return);
+        // The prologue was emitted into a list of its own, while the body already grew.
         let mut body = self.first;
         body.append(&mut self.body);
         let (shared, local) = (self.shared.most, self.local.most);
@@ -120,6 +121,8 @@ impl Builder {
     /// multiplication instead of three instructions.
     pub(super) fn product(&mut self, ty: Type, a: Reg, b: Reg) -> Reg {
         match (self.narrow[a], self.narrow[b]) {
+            // The factors were extended in the same way, so that the low halves have all of their
+            // value.
             (Some((of, a)), Some((also, b))) if of == also => {
                 let to = self.reg(Class::B64);
                 self.op_to(to, Opcode::MulWide, of, &[a, b]);
@@ -282,6 +285,7 @@ impl Builder {
 
     /// The address of element `number` of an array in shared or local memory.
     pub(super) fn element(&mut self, space: Space, at: i64, number: Reg, bytes: i64) -> Address {
+        // The constant offset stays in the address, where it costs no instruction.
         let base = self.mov(Type::U64, Operand::Own(space));
         let address = self.op(Opcode::Mad, Type::S64, &[number.into(), bytes.into(), base.into()]);
         Address { base: Some(address), offset: at }

@@ -52,6 +52,7 @@ impl Emitter<'_> {
         }
         let mut body = l.body.clone();
         if phase == Phase::Totals {
+            // Totals need no stores: the second pass over the elements makes them.
             body.retain(is_scalar);
         }
         let index = l.dims[0].0;
@@ -59,6 +60,8 @@ impl Emitter<'_> {
             all.iter().map(|(value, ..)| *value).zip(buffers.iter().copied()).collect();
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, count, blocks, |e, number| {
+            // Adjacent threads have adjacent elements, so that loads coalesce, and a thread's own
+            // are LANES apart.
             let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), thread.into()]);
             let elements = e.thread_elements(first, axes.total, LANES as i64, EACH);
             e.chunk = Some(Chunk { phase, number, buffers: buffers.clone() });
@@ -76,6 +79,7 @@ impl Emitter<'_> {
         let place = self.place_of_chunk(*buffer, number);
         if phase == Phase::Totals {
             let thread = self.special(Special::Tid);
+            // The last thread's last prefix covers the whole chunk.
             let last = self.b().set(Comparison::Eq, Type::S64, thread, i64::from(THREADS) - 1);
             if let Some(total) = prefixes.last() {
                 self.when(last, |e| fold.store(e, Space::Global, total, place));
@@ -115,6 +119,7 @@ impl Emitter<'_> {
             fold.store(e, Space::Shared, &state, own);
             e.b().barrier();
             e.when(first, |e| {
+                // A serial chain: each total is replaced by the state of all before it.
                 e.hand_on(fold, &carry, (at, PLACE), (zero, all));
             });
             e.b().barrier();

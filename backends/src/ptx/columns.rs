@@ -120,6 +120,8 @@ impl Emitter<'_> {
         let step = self.b().op2(Opcode::Mul, Type::S64, blocks, threads);
         let sums: Vec<Sum> = self.sums_of(reductions).into_iter().map(|fold| self.sum(fold, false)).collect();
         self.counted(first, all, step, |e, number| {
+            // Adjacent threads have adjacent columns of the same block, so that their loads
+            // coalesce.
             let block = e.divide(Some(small), number, columns.total);
             let before_it = e.b().op2(Opcode::Mul, Type::S64, block, columns.total);
             let column = e.b().op2(Opcode::Sub, Type::S64, number, before_it);
@@ -182,6 +184,8 @@ impl Emitter<'_> {
         self.counted(block, strips, blocks, |e, strip| {
             let column = e.b().op(Opcode::Mad, Type::S64, &[strip.into(), shape.width.into(), lane.into()]);
             let in_bounds = e.b().set(Comparison::Le, Type::S64, column, last);
+            // Threads beyond the last column repeat it, because all threads must reach the
+            // barriers.
             let column = e.b().op2(Opcode::Min, Type::S64, column, last);
             e.unravel(&axes, column);
             e.strip = Some(Strip { shape, row, in_bounds, leader });
@@ -228,6 +232,8 @@ impl Emitter<'_> {
         let block = if joins { 1 } else { BLOCK as i64 };
         let sums: Vec<Sum> = self.sums_of(reductions).into_iter().map(|fold| self.sum(fold, true)).collect();
         let count = self.ceil_div(axes.total, block);
+        // The smallest power of two of blocks per thread for which all threads of the column have
+        // enough: with 32 threads and 100 blocks, 4 each, and the last 7 threads have none.
         let share = self.int(1);
         let share = self.b().copy(share);
         self.while_(
@@ -253,6 +259,8 @@ impl Emitter<'_> {
                 let to = e.b().op2(Opcode::Add, Type::S64, from, block);
                 let to = e.b().op2(Opcode::Min, Type::S64, to, axes.total);
                 e.take_rows(&axes, (from, to), l, reductions, &sums);
+                // The levels are those of the thread's own subtree, so they count from its first
+                // block.
                 let number = e.b().op2(Opcode::Sub, Type::S64, number, first);
                 for sum in &sums {
                     if let Some(levels) = sum.levels {
@@ -295,6 +303,7 @@ impl Emitter<'_> {
             let joins = self.b().set(Comparison::Eq, Type::S64, number, 0);
             self.when(joins, |e| {
                 let own = fold.load(e, Space::Shared, place);
+                // The threads of a column are `width` apart.
                 let other = Address { offset: place.offset + size * strip.shape.width * step, ..place };
                 let other = fold.load(e, Space::Shared, other);
                 let joined = fold.merge(e, &own, &other);

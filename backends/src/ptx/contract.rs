@@ -158,6 +158,8 @@ impl Emitter<'_> {
         let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
+            // Block 0 takes tile (0, 0), block 1 tile (0, 1), and so on: blocks that run at the
+            // same time share rows of the left factor, which stay in the L2 cache.
             let digits = e.digits(number, &counts, small);
             // The first two digits select the tile, the others are the batch.
             for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
@@ -239,6 +241,8 @@ impl Emitter<'_> {
         let start = self.int(0);
         let (inner, now) = (self.b().copy(start), self.b().copy(start));
         for factor in factors {
+            // A software pipeline: load the tile of the next round into registers, multiply, then
+            // store it to shared memory. The first tile is loaded before the loop.
             self.fetch(factor, inner);
             self.commit(tiles, factor, inner, now);
         }
@@ -260,6 +264,8 @@ impl Emitter<'_> {
                 }
                 // Swap the halves of the double buffer.
                 e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
+                // The other half was last read before the barrier of the previous round, so it may
+                // be overwritten.
                 factors.iter().for_each(|factor| e.commit(tiles, factor, inner, now));
                 if !sabotage::on(Bug::PtxProducts) {
                     e.b().barrier();
@@ -303,6 +309,7 @@ impl Emitter<'_> {
             let ty = scalar::arithmetic(dtype);
             return self.b().op_to(sum, Opcode::FmaRn, ty, &[x.into(), y.into(), sum.into()]);
         }
+        // For integers, the assembler contracts both to a single instruction.
         let product = scalar::binary(self.b(), BinaryOp::Mul, dtype, x, y);
         let more = scalar::binary(self.b(), BinaryOp::Add, dtype, sum, product);
         self.b().assign(sum, more);

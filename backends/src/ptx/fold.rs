@@ -131,11 +131,13 @@ pub(super) fn further(b: &mut Builder, state: &[Reg], by: u32) -> Vec<Reg> {
 pub(super) fn shuffled(b: &mut Builder, state: &[Reg], whose: Shuffle, by: u32) -> Vec<Reg> {
     let one = |b: &mut Builder, reg: Reg| match b.class(reg) {
         Class::B16 => {
+            // A shuffle exchanges 32 bits, so shorter values are extended.
             let wide = b.convert(Rounding::Exact, Type::U32, Type::U16, reg);
             let other = b.shuffle(whose, wide, by);
             b.convert(Rounding::Exact, Type::U16, Type::U32, other)
         }
         Class::B64 => {
+            // Exchange the halves one after the other.
             let low = b.convert(Rounding::Exact, Type::U32, Type::U64, reg);
             let high = b.op2(Opcode::Shr, Type::U64, reg, 32);
             let high = b.convert(Rounding::Exact, Type::U32, Type::U64, high);
@@ -193,6 +195,8 @@ impl Levels {
         let bits = e.b().copy(number);
         let level = e.b().mov(Type::S64, 0);
         let sum: Vec<Reg> = state.iter().map(|reg| e.b().copy(*reg)).collect();
+        // Partial result 5 (101), for example, finds a pending one in level 0, merges with it, and
+        // stays in level 1, which is free.
         e.while_(
             |e| bit(e.b(), bits),
             |e| {
@@ -212,6 +216,8 @@ impl Levels {
         let bits = e.b().copy(count);
         let level = e.b().mov(Type::S64, 0);
         let sum = self.fold.variable(e);
+        // The bits of the count tell which levels have a pending result, the lowest of which is the
+        // newest.
         e.while_(
             |e| e.b().set(Comparison::Ne, Type::S64, bits, 0),
             |e| {

@@ -113,6 +113,7 @@ impl Module {
     pub(super) fn plan(&self, binding: Binding, facts: Facts) -> Result<Plan, CallError> {
         let program = &self.program;
         let mut memory = Memory { end: 0 };
+        // The record of a failed check comes first, at offset 0.
         memory.take(FAULT)?;
         let mut buffers = BTreeMap::new();
         let mut constants = vec![];
@@ -163,6 +164,8 @@ impl Module {
         // The number of copies of scratch in the grid.
         let owners = blocks as usize
             * match (variant.scratch_scope, &variant.grid) {
+                // The threads of a column share its scratch, so that a block has one copy per
+                // column.
                 (_, Grid::Strips(_, width)) => usize::try_from(*width).unwrap_or(1),
                 (ScratchScope::Thread, _) => threads as usize,
                 (ScratchScope::Warp, _) => threads as usize / 32,
@@ -181,6 +184,7 @@ impl Module {
                 Argument::Size(size) => Word::Number(value(size).cast_unsigned()),
                 Argument::Multiples(sizes) => Word::Number(sizes.iter().all(|(size, of)| value(size) % of == 0).into()),
                 Argument::Small(sizes) => {
+                    // 32-bit divisions suffice below 2^31.
                     let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
                     Word::Number(product.is_some_and(|product| product <= 1 << 31).into())
                 }

@@ -334,6 +334,7 @@ impl<D: Device> Runner<D> {
 
     fn frame(&mut self, binding: Binding, beside: Option<usize>) -> Done<D, Frame<D::Recording>> {
         let plan = self.module.plan(binding, self.device.facts())?;
+        // Host arrays also need memory on the device for inputs and results.
         let needed = match beside {
             Some(inputs) => plan.results.iter().fold(plan.own.saturating_add(inputs), |sum, n| sum.saturating_add(*n)),
             None => plan.own,
@@ -387,6 +388,8 @@ impl<D: Device> Runner<D> {
         for (input, address) in inputs.iter().zip(&addresses) {
             self.device.upload(*address, input.bytes()).map_err(RunError::Device)?;
         }
+        // Copies and kernels are asynchronous: waiting separates the phases, and is only done to
+        // measure them.
         if phases.is_some() {
             self.device.wait().map_err(RunError::Device)?;
         }
@@ -441,6 +444,8 @@ impl<D: Device> Runner<D> {
             return self.device.replay(recording).map_err(RunError::Device);
         }
         let launches = at(&frame.plan, frame.own, &addresses, inputs);
+        // The first call with these addresses launches its kernels one by one. The second records
+        // them, since more calls will probably follow.
         if !again {
             (frame.recording, frame.last) = (None, addresses);
         } else if launches.len() > 1

@@ -65,6 +65,7 @@ pub(super) fn is_set(b: &mut Builder, number: Reg) -> Reg {
 pub(super) fn constant(b: &mut Builder, value: Scalar) -> Reg {
     let int = |bits: u64| Operand::Int(bits.cast_signed());
     match value {
+        // A predicate has no immediate form, so it is compared from a number.
         Scalar::Bool(v) => {
             let number = b.mov(Type::U32, i64::from(v));
             is_set(b, number)
@@ -183,6 +184,7 @@ fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
 /// because they are large as unsigned numbers.
 fn shift(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, mut amount: Reg) -> Reg {
     if dtype.bytes() == 8 {
+        // The instructions clamp the amount, but take only 32 bits of it.
         let least = b.op2(Opcode::Min, Type::U64, amount, 64);
         amount = b.convert(Rounding::Exact, Type::U32, Type::U64, least);
     }
@@ -222,6 +224,8 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     let finite = b.set(Comparison::Lt, ty, whole, infinity);
     let divides = b.set(Comparison::Gt, ty, divisor, float(0.0));
     let valid = b.op2(Opcode::And, Type::Pred, finite, divides);
+    // If the divisor is greater, the dividend is the remainder, and nothing is to be done. This
+    // includes an infinite divisor.
     let fits = b.set(Comparison::Le, ty, divisor, whole);
     let takes = b.op2(Opcode::And, Type::Pred, valid, fits);
     let rest = b.copy(whole);
@@ -229,6 +233,8 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
         let part = b.copy(divisor);
         let double = b.copy(divisor);
         b.while_(
+            // The largest doubled divisor that is at most the dividend. Doubling is exact; an
+            // overflow gives infinity, which ends the loop.
             |b| {
                 b.op_to(double, Opcode::AddRn, ty, &[part.into(), part.into()]);
                 b.set(Comparison::Le, ty, double, rest)
@@ -238,6 +244,7 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
         b.while_(
             |b| b.set(Comparison::Ge, ty, part, divisor),
             |b| {
+                // Each difference is exact, since rest < 2 * part (Sterbenz).
                 let less = b.set(Comparison::Le, ty, part, rest);
                 b.guarded((less, true), |b| b.op_to(rest, Opcode::SubRn, ty, &[rest.into(), part.into()]));
                 b.op_to(part, Opcode::MulRn, ty, &[part.into(), float(0.5)]);
@@ -264,6 +271,7 @@ pub(super) fn compare(b: &mut Builder, op: CompareOp, dtype: Dtype, x: Reg, y: R
     };
     match dtype {
         Dtype::Bool => {
+            // `setp` does not compare predicates.
             let (x, y) = (number_of(b, x), number_of(b, y));
             b.set(comparison, Type::U32, x, y)
         }
@@ -283,6 +291,7 @@ pub(super) fn fma(b: &mut Builder, dtype: Dtype, [x, y, z]: [Reg; 3]) -> Reg {
 /// One of two values.
 pub(super) fn select(b: &mut Builder, dtype: Dtype, condition: Reg, yes: Reg, no: Reg) -> Reg {
     if dtype == Dtype::Bool {
+        // `selp` does not select predicates.
         let yes = b.op2(Opcode::And, Type::Pred, condition, yes);
         let not = b.op(Opcode::Not, Type::Pred, &[condition.into()]);
         let no = b.op2(Opcode::And, Type::Pred, not, no);
@@ -346,6 +355,8 @@ pub(super) fn cast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
         (_, Dtype::Bool) => b.set(Comparison::Ne, arithmetic(from), a, 0),
         (Dtype::F32, Dtype::F16 | Dtype::Bf16) => narrow_half(b, to, a),
         (Dtype::F64, Dtype::F16 | Dtype::Bf16) => {
+            // Rounding to f32 to nearest first would round twice: just above a tie of f16, the f32
+            // can be the tie, which then rounds to even.
             let odd = to_odd(b, a);
             narrow_half(b, to, odd)
         }

@@ -53,6 +53,8 @@ impl Emitter<'_> {
         let i = self.b().copy(from);
         self.bind(index, i);
         let outer = self.strength_reduce(index, body, step);
+        // With factor 4, whole sets of four iterations as long as i + 3 * step is below `to`; then
+        // the rest one by one.
         if unroll_factor > 1 {
             let last = self.b().op2(
                 Opcode::Sub,
@@ -87,6 +89,8 @@ impl Emitter<'_> {
             let number = if k == 0 { i } else { self.b().op2(Opcode::Add, Type::S64, i, k * step) };
             self.bind(index, number);
             each(self, number);
+            // Advance the pointers by one iteration. The sums are new registers, so that the loads
+            // of all iterations are independent.
             for k in 0..self.pointers.len() {
                 let (at, step) = (self.pointers[k].at, self.pointers[k].step);
                 self.pointers[k].at = self.b().op2(Opcode::Add, Type::S64, at, step);
@@ -96,6 +100,8 @@ impl Emitter<'_> {
             self.make_store(store);
         }
         for k in 0..self.pointers.len() {
+            // The loop-carried registers get the last sums at the end, since the next round begins
+            // from them.
             let (at, carried) = (self.pointers[k].at, self.pointers[k].carried);
             self.b().assign(carried, at);
             self.pointers[k].at = carried;
@@ -137,6 +143,8 @@ impl Emitter<'_> {
         for Access { buffer, view, at } in body.iter().flat_map(|statement| statement.effects().accesses()) {
             let linear = Linear::of(self.program, buffer, view, at);
             let coefficient = linear.affine.coefficient(index);
+            // One pointer serves all accesses to the same element. Accesses that depend on loaded
+            // values do not advance evenly, and those that do not move need no pointer.
             let known = made.iter().any(|p| p.buffer == buffer && p.affine == linear.affine);
             if known || !linear.values.is_empty() || coefficient.is_zero() {
                 continue;

@@ -178,12 +178,16 @@ impl Product<'_, '_> {
                 // blocks add to it.
                 let later = p.b.ins().bor(accumulate, at);
                 let part = p.from(b, at, j);
+                // Packing takes rows, so the right factor is transposed: a panel has a few of its
+                // columns.
                 p.lay(Matrix { down: part.across, across: part.down, ..part }, (width, inner), right, columns);
                 p.steps(m, BLOCK_ROWS, &mut |p, i| {
                     let height = p.left(m, i, BLOCK_ROWS);
                     let part = p.from(a, i, at);
                     p.lay(part, (height, inner), left, rows);
                     p.steps(width, columns, &mut |p, y| {
+                        // A panel of the right factor stays in the first-level cache while all
+                        // panels of the left block pass by.
                         let panel = p.panel(right, y, inner);
                         let there = p.left(width, y, columns);
                         p.steps(height, rows, &mut |p, x| {
@@ -228,6 +232,7 @@ impl Product<'_, '_> {
             let whole = p.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, left, high);
             let beside = p.b.ins().band(beside, whole);
             let (moves, gathers, done) = (p.b.create_block(), p.b.create_block(), p.b.create_block());
+            // Panels that are not whole vectors high are always copied element by element.
             let step = if high % (16 / width) == 0 { moves } else { gathers };
             p.b.ins().brif(beside, step, &[], gathers, &[]);
             for (block, ty) in [(moves, lanes), (gathers, element)] {
@@ -275,6 +280,8 @@ impl Product<'_, '_> {
         let width = self.width();
         let vector = self.element.by(128 / self.element.bits()).expect("a vector of the type");
         let beside = self.b.ins().icmp_imm_s(IntCC::Equal, to.across, width);
+        // Whole rows of a tile that are contiguous in the result are stored as vectors; tiles at
+        // the right edge, and those of transposed results, element by element.
         let wide = self.b.ins().icmp_imm_s(IntCC::Equal, columns, self.columns);
         let whole = self.b.ins().band(beside, wide);
         let (lanes, one_by_one, out) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -334,6 +341,7 @@ impl Product<'_, '_> {
         let zero = if element == F32 { self.b.ins().f32const(0.0) } else { self.b.ins().f64const(0.0) };
         let zero = self.b.ins().splat(vector, zero);
         let (head, inside, out) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        // The loop carries the number of inner indices left, both addresses, and the accumulators.
         for ty in [I64; 3].into_iter().chain(vec![vector; count]) {
             self.b.append_block_param(head, ty);
         }
@@ -347,6 +355,8 @@ impl Product<'_, '_> {
         self.b.switch_to_block(inside);
         let width = self.width();
         let at = |bytes: i64| i32::try_from(bytes).expect("a small number");
+        // The outer product of a column of the left panel and a row of the right one: each element
+        // of the left is broadcast, and multiplied by all vectors of the row.
         let columns: Vec<Value> =
             (0..VECTORS).map(|part| self.b.ins().load(vector, outside(), state[2], at(16 * part))).collect();
         let mut next = vec![

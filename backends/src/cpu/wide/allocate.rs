@@ -128,6 +128,8 @@ impl Uses {
         let values = body.classes.len();
         let (mut found, mut defined) = (vec![], vec![0; values]);
         Uses::walk(&body.items, &mut 0, &mut found, &mut defined);
+        // A counting sort of the uses by value: all uses are in one array, which costs one
+        // allocation for a body of thousands of instructions.
         let mut begins = vec![0; values + 1];
         for (reg, _) in &found {
             begins[reg.index() + 1] += 1;
@@ -272,6 +274,8 @@ impl Allocator<'_> {
     /// Finds a free register of a class, or frees one by spilling.
     fn free(&mut self, class: Class) -> u32 {
         let file = self.file(class);
+        // If none is free, evict the value whose next use is furthest away (Belady's rule): it is
+        // optimal in straight-line code if all reloads cost the same.
         let found = file.iter().position(|holds| *holds == Holds::Nothing);
         let number = found.unwrap_or_else(|| {
             // Positions of uses are greater than 0, so (0, 0) means that nothing was found.
@@ -302,6 +306,7 @@ impl Allocator<'_> {
 
     fn evict(&mut self, class: Class, number: usize) {
         let Holds::Value(reg) = self.state_of(class)[number] else { return };
+        // A value is defined once, so that its spill slot stays valid after a reload.
         if !self.state.saved[reg] {
             let spill = self.spill_of(reg);
             let code = match class {
@@ -409,6 +414,7 @@ impl Allocator<'_> {
             Operand::Register(reg) => {
                 let from = self.have(reg);
                 let class = self.class(reg);
+                // In x * x, the other operand still needs the register.
                 let once = self.pinned.iter().filter(|pinned| **pinned == reg).count() == 1;
                 if once && self.dies(reg) {
                     self.state.register[reg] = None;
@@ -480,6 +486,7 @@ impl Allocator<'_> {
             return self.in_part(plain);
         }
         let mut loaded = vec![];
+        // The two-operand form of x86: the instruction overwrites its first operand.
         let over = plain.over.map(|over| self.copy(over));
         let rm = table::from_memory(plain.code, &plain.from);
         let can = table::folds(plain.code);
@@ -488,6 +495,7 @@ impl Allocator<'_> {
         for (k, operand) in plain.from.iter().enumerate() {
             operands.push(self.operand(*operand, can && Some(k) == rm, &mut loaded));
         }
+        // A gather clears its mask, so it gets a copy.
         let (mask, spent) = match plain.lanes {
             Lanes::All => (None, None),
             Lanes::There { upper, zero } if plain.spends_mask => {
@@ -569,6 +577,7 @@ impl Allocator<'_> {
             self.state.register[*result] = Some(number);
         }
         let end = self.asm.label();
+        // Tests a mask of all lanes: the jump skips the region if no lane (or every lane) is set.
         let (test, operands) = match self.asm.isa {
             Isa::Avx512 => (Code::VEX_Kortestw_kr_kr, [Chosen::Mask(condition); 2]),
             Isa::Avx2 => {
@@ -579,6 +588,9 @@ impl Allocator<'_> {
         self.asm.vector(test, &operands, None);
         self.asm.jump(if region.when { Condition::None } else { Condition::All }, end);
         self.release_pinned();
+        // If the region is skipped, its spills and reloads do not happen. So at its end, all values
+        // must be where they are here. Values that it spills for the first time are not valid in
+        // their slots on the other path, so `saved` is restored as well.
         let before = self.state.clone();
         self.at += 1;
         self.items(&region.body);

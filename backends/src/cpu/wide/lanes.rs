@@ -227,6 +227,8 @@ impl<'l, 'a> WideX86<'l, 'a> {
             return self.extreme_as_avx2(op, wide, a, b);
         }
         let t = table::float(wide);
+        // `vrange` orders zeros by sign, but returns the other operand for a quiet NaN. So where an
+        // operand is NaN, the sum replaces its result, which is NaN.
         let range = self.vector(t.range, &[a, b, table::extreme(op)]);
         if sabotage::on(Bug::WideNan) {
             return range;
@@ -336,6 +338,7 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
         let first = self.shared.slot(Given::Affine(base.clone(), coefficient.clone()));
         let first = Operand::Splat(Splat::Slot64(first));
+        // coefficient * (current element + lane) + base, in 64 bits: the index may exceed 32.
         let here = self.vector(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Operand::Index]);
         let half = i64::from(self.isa().half());
         let mut parts = vec![];
@@ -368,6 +371,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         let one = |l: &mut Self, code| vec![l.computes(Class::Vector, code, None, &[here], lanes)];
         match dtype {
             Dtype::Bool => {
+                // `vptestmb` sets the mask where a byte is not 0.
                 let bytes = self.computes(Class::Vector, Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, None, &[here], lanes);
                 vec![self.mask(Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128, &[bytes, bytes])]
             }
@@ -399,6 +403,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         match dtype {
             Dtype::Bool => {
                 let mask = self.whole(value);
+                // A boolean in memory is a byte, 0 or 1.
                 let ones = Operand::Splat(Splat::Bits32(0x0101_0101));
                 let bytes = self.zeroed(Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, mask, &[ones]);
                 store(self, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, 0, bytes);
@@ -423,6 +428,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         let (t, f) = (table::int(wide), table::float(wide));
         let splat = |bits: u64| Operand::Splat(if wide { Splat::Bits64(bits) } else { Splat::Bits32(bits as u32) });
         let sign = if wide { 1 << 63 } else { 1 << 31 };
+        // Bit 3 suppresses the exception for inexact results.
         let round = |mode: u8| Operand::Immediate(8 | mode);
         self.each(a, |l, a| match op {
             UnaryOp::Not if dtype == Dtype::Bool => l.mask(Code::VEX_Knotw_kr_kr, &[a]),
@@ -463,6 +469,9 @@ impl LeafEmitter for WideX86<'_, '_> {
         let bits = 8 * dtype.bytes() as u64;
         match amount {
             Inst::Constant(amount) => {
+                // Immediates have eight bits. A larger amount counts as 255, which gives 0 like
+                // every amount of at least the width. Arithmetic shifts by the width minus 1 give
+                // copies of the sign.
                 let (code, most) = if op == BinaryOp::Shl {
                     (t.shl, 255)
                 } else if dtype.is_signed_int() {
@@ -543,6 +552,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         let wide = is_wide(dtype);
         let sign = 1u64 << (8 * dtype.bytes() - 1);
         let c = Operand::Splat(splat(constant));
+        // min(x, -0) has the same problem with zeros, which an addition does not correct.
         if op == BinaryOp::Min && constant.bits() == sign {
             return self.each(a, |l, a| l.extreme(op, wide, a, c));
         }
@@ -569,12 +579,15 @@ impl LeafEmitter for WideX86<'_, '_> {
         let (condition, when) = branch.condition;
         let condition = self.whole(&done.get(condition));
         let Some(condition) = condition.register() else { return };
+        // Booleans get the form of a single mask in both cases, since both are moved to the same
+        // register.
         let mut others = vec![];
         for (result, other) in &branch.results {
             let other = done.get(*other);
             let bool = self.leaf.values[*result].0 == Dtype::Bool;
             others.push(if bool { vec![self.whole(&other)] } else { other });
         }
+        // Emit the branch's steps into an empty list, which becomes the region's body.
         let outer = std::mem::take(&mut self.body.items);
         self.leaf.emit_steps(&branch.steps, self, done);
         let mut results = vec![];

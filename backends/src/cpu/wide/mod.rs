@@ -239,6 +239,7 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
         Given::Value(value) => e.value(*value),
         Given::Lanes(value) => {
             let value = e.value(*value);
+            // A mask of all lanes: 0 for false, all ones for true.
             let wide = e.b.ins().uextend(I64, value);
             e.b.ins().ineg(wide)
         }
@@ -292,6 +293,8 @@ fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
         // The first access determines how many elements to peel; the others must be aligned after
         // as many.
         if number == 0 {
+            // The number of bytes up to the next multiple of a vector: (-address) mod 64 with
+            // AVX-512.
             let back = e.b.ins().ineg(address);
             let bytes = e.b.ins().band_imm_u(back, last);
             count = e.b.ins().ushr_imm_u(bytes, i64::from(width.ilog2()));
@@ -336,6 +339,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
         let loaded = (!partial).then(|| l.load_neighbours(&neighbours));
         l.loaded = loaded.as_ref();
+        // Shared loads come before all groups, which are then interleaved.
         let mut first = std::mem::take(&mut l.body.items);
         let mut all = vec![];
         let mut most = 0;
@@ -352,6 +356,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         l.body.items = first;
         l.body
     };
+    // The masked version also handles whole groups, so a body that is not unrolled needs no other.
     let whole = (groups > 1).then(|| body(groups, false, false, &mut shared));
     let rest = body(1, true, false, &mut shared);
     let before = (!streamed(e, leaf).is_empty()).then(|| shared.slot(Given::Before));
@@ -369,6 +374,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         // A negative count means that non-temporal stores are not to be used.
         asm.jump(Condition::Less, plain);
         asm.jump(Condition::Equal, aligned);
+        // Peel no more than there are elements.
         asm.load_slot(SPARE, count);
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, END));
         asm.general(Instruction::with2(Code::Cmovl_r64_rm64, END, SPARE));
@@ -419,6 +425,8 @@ fn all_there(asm: &mut Assembler) {
 }
 
 fn end(asm: &mut Assembler) {
+    // Without this, SSE instructions of the caller would be slow: they would depend on the upper
+    // halves of the registers.
     asm.general(Ok(Instruction::with(Code::VEX_Vzeroupper)));
     for register in saved(asm).iter().rev() {
         asm.general(Instruction::with1(Code::Pop_r64, *register));
@@ -443,6 +451,7 @@ fn whole_groups(
         asm.general(Instruction::with2(Code::Lea_r64_m, SPARE, last));
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, Assembler::slot(count)));
     };
+    // The test is at the end of the loop, with one jump per step, and once before it.
     compare(asm);
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
@@ -463,6 +472,7 @@ fn whole_groups(
 fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance: Slot, groups: i32, count: Slot) {
     let (again, done) = (asm.label(), asm.label());
     let group = asm.isa.group();
+    // A negative distance says that the arrays are read as streams.
     asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(distance), 0));
     asm.jump(Condition::GreaterOrEqual, done);
     asm.load_slot(END, count);
@@ -510,6 +520,8 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
     if let Some(slot) = asm.there {
         asm.general(Instruction::with2(Code::Mov_rm64_r64, Assembler::slot(slot), SPARE));
     } else {
+        // `bzhi` clears the bits from the number of elements on: 5 gives 11111. The second mask is
+        // the upper half of 16 lanes, for types of 8 bytes.
         asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, -1));
         asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
         asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));

@@ -123,6 +123,7 @@ pub(super) fn int(wide: bool) -> &'static Int {
 /// Whether an instruction joins or moves lanes of eight bytes.
 pub(super) fn is_long(code: Code) -> bool {
     let (f, t) = (float(true), int(true));
+    // Only instructions that merge into accumulators or copy them come here, with a mask.
     let floats = [f.add, f.mul, Code::EVEX_Vmovapd_zmm_k1z_zmmm512];
     let ints = [t.add, t.mul, t.and, t.or, t.xor];
     [floats.as_slice(), &ints, &t.min, &t.max].iter().any(|codes| codes.contains(&code))
@@ -165,6 +166,8 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     let wide = dtype.bytes() == 8;
     if dtype.is_float() {
         let predicate = match op {
+            // The quiet predicates, which are false for NaN, except for that of `Ne`, which is
+            // true.
             CompareOp::Eq => 0x00,
             CompareOp::Ne => 0x04,
             CompareOp::Lt => 0x11,
