@@ -17,7 +17,7 @@ use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
 
 use super::cut::Parts;
 use super::legality;
-use super::memo::{Code, Mechanic, Memo};
+use super::memo::{Code, Mechanism, Memo};
 use super::pairs;
 use crate::analysis::cost::{self, Price};
 use crate::analysis::work::Functions;
@@ -251,7 +251,7 @@ impl Graph {
     pub(super) fn merged(
         &self,
         (first, second): pairs::Pair,
-        mechanic: Mechanic,
+        mechanism: Mechanism,
         rewrite: impl FnOnce() -> Result<Kernel, Reason>,
     ) -> Result<Rc<Code>, Reason> {
         let (a, b) = (&self.nodes[first].code, &self.nodes[second].code);
@@ -262,7 +262,7 @@ impl Graph {
         own.retain(|buffer| is_own(*buffer));
         own.sort_unstable();
         own.dedup();
-        self.memo.merge((a, b), mechanic, own, || {
+        self.memo.merge((a, b), mechanism, own, || {
             let kernel = rewrite()?;
             let price = cost::nominally(&self.frame, &self.functions, &kernel, is_own);
             legality::compiles(&price)?;

@@ -7,11 +7,11 @@
 use ir::decision::Reason;
 
 use super::form::Place;
-use super::join::Also;
+use super::fuse_kernels::fuse_kernels;
+use super::fuse_loops::Also;
 use super::legality::contracts;
 use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
-use super::weave::weave;
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.
@@ -24,7 +24,7 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
         |graph, (producer, _)| contracts(graph, producer),
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
-            let kernel = weave(graph, pair, Also::Epilogues)?;
+            let kernel = fuse_kernels(graph, pair, Also::Epilogues)?;
             profit::merge(graph, pair, kernel, limit, |graph| {
                 flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1))
             })

@@ -11,9 +11,9 @@ use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Program, Statement, S
 use ir::{Size, verify, visit};
 
 use super::Graph;
+use super::fuse_kernels::still_loaded;
 use super::pairs::Pair;
 use super::substitution::Use;
-use super::weave::still_loaded;
 use crate::analysis::cost::Price;
 
 /// The maximum size of a kernel, in statements with functions inlined: beyond it, compiling takes
@@ -90,8 +90,8 @@ pub(super) fn depth(kernel: &Kernel) -> Result<(), Reason> {
     if of(&kernel.body) > verify::MAX_DEPTH { Err(Reason::OtherIterations) } else { Ok(()) }
 }
 
-/// Two kernels in the making of one.
-pub(super) struct Weave<'g> {
+/// Two kernels that are being fused.
+pub(super) struct Fusing<'g> {
     pub graph: &'g Graph,
     pub pair: Pair,
     /// The code of the pair.
@@ -100,12 +100,12 @@ pub(super) struct Weave<'g> {
     pub flows: &'g [BufferId],
 }
 
-impl Weave<'_> {
-    /// Every loop of the one part that has fewer is joined with a loop of the other part. Parts
-    /// that read the same may also go over it one after another, if nothing flows between them.
-    pub fn shares_loops(&self, woven: &Kernel) -> Result<(), Reason> {
+impl Fusing<'_> {
+    /// Every loop of the part with fewer loops must be fused with a loop of the other part. Parts
+    /// that read the same array may also read it one after another, if nothing flows between them.
+    pub fn shares_loops(&self, fused: &Kernel) -> Result<(), Reason> {
         let (a, b) = self.parts;
-        let together = loops_of(woven);
+        let together = loops_of(fused);
         if together <= loops_of(a).max(loops_of(b)) {
             return Ok(());
         }
@@ -116,18 +116,18 @@ impl Weave<'_> {
         if phases { Ok(()) } else { Err(why_apart(self.graph, self.pair)) }
     }
 
-    /// The parts share loops, or else the second needs nothing from memory that the first stores.
-    pub fn is_one(&self, woven: &Kernel) -> Result<(), Reason> {
-        self.shares_loops(woven)?;
+    /// The parts must share loops, or the second must not load from memory what the first stores.
+    pub fn is_one(&self, fused: &Kernel) -> Result<(), Reason> {
+        self.shares_loops(fused)?;
         let (a, b) = self.parts;
-        if loops_of(woven) == loops_of(a) + loops_of(b) && still_loaded(woven, self.flows) {
+        if loops_of(fused) == loops_of(a) + loops_of(b) && still_loaded(fused, self.flows) {
             return Err(why_flows_stay(self.graph, self.pair, self.flows));
         }
         Ok(())
     }
 }
 
-/// How many loops and contractions stand side by side in a kernel.
+/// The number of loops and contractions directly in a kernel.
 fn loops_of(kernel: &Kernel) -> usize {
     kernel.body.iter().filter(|s| s.repeats()).count()
 }

@@ -11,7 +11,7 @@ use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel};
 use ir::visit;
 
-use super::join::Also;
+use super::fuse_loops::Also;
 use crate::analysis::cost::Price;
 
 /// A kernel and what passes ask of it.
@@ -25,14 +25,14 @@ pub(super) struct Code {
     pub price: Price,
 }
 
-/// How two kernels become one.
+/// How two kernels are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mechanic {
+pub(super) enum Mechanism {
     /// Substitutes the first kernel, which computes a buffer element by element, for the second's
     /// loads.
     Inline,
-    /// Their loops made one.
-    Weave(Also),
+    /// Fuses their loops.
+    FuseLoops(Also),
 }
 
 /// All that a merge depends on.
@@ -40,7 +40,7 @@ pub(super) enum Mechanic {
 struct Merge {
     first: u32,
     second: u32,
-    mechanic: Mechanic,
+    mechanism: Mechanism,
     /// The temporaries of the two that no other kernel mentions.
     own: Vec<BufferId>,
 }
@@ -86,11 +86,11 @@ impl Memo {
     pub fn merge(
         &self,
         (first, second): (&Code, &Code),
-        mechanic: Mechanic,
+        mechanism: Mechanism,
         own: Vec<BufferId>,
         merge: impl FnOnce() -> Result<(Kernel, Price), Reason>,
     ) -> Result<Rc<Code>, Reason> {
-        let key = Merge { first: first.number, second: second.number, mechanic, own };
+        let key = Merge { first: first.number, second: second.number, mechanism, own };
         if let Some(known) = self.merges.borrow().get(&key) {
             return known.clone();
         }

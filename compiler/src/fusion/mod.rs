@@ -7,28 +7,29 @@
 //! decision on each pair of operations.
 //!
 //! ```text
-//! graph      the program between passes, its edges, and the record of decisions
-//! memo       the merges that have been tried
-//! outline    what a statement has to do with those around it
+//! graph           the program between passes, its edges, and the record of decisions
+//! memo            the merges that have been tried
 //! kloop kinput siblings nest koutput     the passes, one file each
-//! legality   the rules for kernels, each a function that gives the reason of its refusal, and the rules for loops
-//! profit     the prices
-//! inline     mechanism: substitutes the producer's body for the consumer's loads
-//! weave      mechanism: fuses the loops of two kernels
-//! join       fuses the loops of a block, at every depth
-//! split      splits a loop over merged axes into one over the axes
+//! legality        the rules; those for kernels return the reason for a refusal
+//! profit          the prices
+//! inline          mechanism: substitutes the producer's body for the consumer's loads
+//! fuse_kernels    mechanism: fuses the loops of two kernels
+//! fuse_loops      fuses the loops of a block, at every depth
+//! outline         the accesses and operands of statements, for the rules of loops
+//! split           splits a loop over merged axes into one over the axes
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
-//! search     the choice among plans: orders of passes, cuts of large programs
-//! best       the partition of a small program that moves the fewest bytes
-//! cut        cuts programs that are too large for one kernel
+//! search          the choice among plans: orders of passes, cuts of large programs
+//! best            the partition of a small program that moves the fewest bytes
+//! cut             cuts programs that are too large for one kernel
 //! ```
 
 mod best;
 mod cut;
 mod form;
+mod fuse_kernels;
+mod fuse_loops;
 mod graph;
 mod inline;
-mod join;
 pub mod kinput;
 pub mod kloop;
 pub mod koutput;
@@ -42,7 +43,6 @@ mod search;
 pub mod siblings;
 mod split;
 mod substitution;
-mod weave;
 
 pub use best::{Best, MAX_OPERATIONS, best};
 pub use graph::Graph;

@@ -6,10 +6,10 @@
 //! producer's index, and loaded with the consumer's index, alone on the same axis. They agree on
 //! none with a reduction over everything, because every later element has to wait for all of it.
 
-use super::join::Also;
+use super::fuse_kernels::fuse_kernels;
+use super::fuse_loops::Also;
 use super::legality::contracts;
 use super::profit::TimeLimit;
-use super::weave::weave;
 use super::{Graph, legality, pairs, profit};
 
 /// Runs the pass; says whether it changed anything.
@@ -19,7 +19,7 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
         |graph, (producer, consumer)| !(contracts(graph, producer) || contracts(graph, consumer)),
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
-            let kernel = weave(graph, pair, Also::SameExtents)?;
+            let kernel = fuse_kernels(graph, pair, Also::SameExtents)?;
             profit::merge(graph, pair, kernel, limit, |graph| {
                 flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1))
             })

@@ -1,5 +1,5 @@
-//! The outline of a statement: what it has to do with the statements around it, as the rules of
-//! joining loops ask for it.
+//! The outline of a statement: its relations to the statements around it, for the rules of fusing
+//! loops.
 
 use std::collections::BTreeMap;
 

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use ir::decision::Reason;
 use ir::nest::{BufferId, KernelId, Statement};
 
-use super::join::Also;
+use super::fuse_kernels::fuse_kernels;
+use super::fuse_loops::Also;
 use super::pairs::{Pair, Pairs, flows};
 use super::profit::TimeLimit;
-use super::weave::weave;
 use super::{Graph, legality, profit};
 
 /// How many of the following readers are tried with each.
@@ -75,7 +75,7 @@ fn merge(graph: &mut Graph, pair: Pair, common: &[BufferId], limit: TimeLimit) -
     if common.is_empty() {
         profit::small(graph, pair)?;
     }
-    let kernel = weave(graph, pair, Also::SameExtents)?;
+    let kernel = fuse_kernels(graph, pair, Also::SameExtents)?;
     profit::merge(graph, pair, kernel, limit, |graph| {
         common.iter().for_each(|buffer| graph.shared(*buffer, pair, None));
     })

@@ -18,7 +18,7 @@ use super::Graph;
 use super::form::{Elementwise, Place, loads_of, shape};
 use super::inline::inline;
 use super::legality;
-use super::memo::{Code, Mechanic};
+use super::memo::{Code, Mechanism};
 use super::profit::{self, Repetition, TimeLimit};
 
 /// The producers that one of the passes handles.
@@ -155,7 +155,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit)
     let mut merged = vec![];
     for id in &readers {
         let rewrite = || Ok(inline(program, graph.kernel(*id), graph.kernel(producer), &p));
-        match graph.merged((producer, *id), Mechanic::Inline, rewrite) {
+        match graph.merged((producer, *id), Mechanism::Inline, rewrite) {
             Ok(code) => merged.push((*id, code)),
             Err(reason) => {
                 readers.iter().for_each(|id| graph.refused(buffer, *id, &reason));

@@ -1,7 +1,7 @@
-//! The rules of joining two loops of one kernel. They say yes or no: the reason that a report gives
-//! is that of the two kernels ([`super::Weave`]).
+//! The rules of fusing two loops of one kernel. They only say yes or no; a report gives the reason
+//! of the two kernels ([`super::Fusing`]).
 //!
-//! A pair of loops may become one if
+//! A pair of loops may be fused if
 //! - the second can move up to the first: none of its operands depends on the first, except through
 //!   buffers. For a load that may be out of bounds if a check fails, the check is an operand too;
 //! - some indices match: a buffer that the first stores and the second loads is stored with one
@@ -9,9 +9,9 @@
 //!   iteration loads the elements that the same iteration stored. (If nothing flows between them,
 //!   outermost indices match that run along the same axis of a buffer that both load.) Several
 //!   indices may be on one axis if they are the digits of a number, `8 * i + j` with `j < 8`;
-//! - the kinds agree: the indices of parallel loops part freely into those that match, outside, and
-//!   the rest, inside; those of a reduction or scan stay together and in order, since their
-//!   numbering is part of the meaning.
+//! - the kinds agree: the indices of parallel loops can be split freely into those that match,
+//!   outside, and the rest, inside; those of a reduction or scan stay together and in order,
+//!   because their numbering is part of the meaning.
 
 use std::collections::BTreeSet;
 
@@ -21,13 +21,13 @@ use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Statement, Subs
 use ir::rewrite::digits;
 use ir::sabotage::{self, Bug};
 
-use super::super::join::{Also, rename};
+use super::super::fuse_loops::{Also, rename};
 use super::super::outline::{Access, Outline};
 
 /// Indices of a loop, each with the one of a later loop that it matches.
 pub type Matched = Vec<(IndexId, IndexId)>;
 
-/// How two loops of a block may become one.
+/// How two loops of a block may be fused.
 pub struct Joint {
     /// The indices that match.
     pub matched: Matched,
@@ -35,8 +35,8 @@ pub struct Joint {
     pub needed: BTreeSet<usize>,
 }
 
-/// How the loop at `second` of a block may join the one at `first`, if it may.
-pub fn join(block: &Block, outlines: &[Outline], (first, second): (usize, usize), also: Also) -> Option<Joint> {
+/// How the loop at `second` of a block may be fused with the one at `first`, if it may.
+pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, usize), also: Also) -> Option<Joint> {
     let Statement::Loop(later) = &block[second] else { return None };
     let (a, b) = (&outlines[first], &outlines[second]);
     let (matched, agree) = match &block[first] {

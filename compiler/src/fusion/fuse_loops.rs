@@ -24,7 +24,7 @@ pub(super) enum Also {
 }
 
 /// Fuses the loops of a block, and those inside. Returns whether any were fused.
-pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
+pub(super) fn fuse_loops(program: &Program, block: &mut Block, also: Also) -> bool {
     let mut changed = false;
     if block.iter().filter(|s| s.repeats()).count() > 1 {
         let inside = block.iter().any(is_check).then(|| Inside::new(program));
@@ -38,24 +38,24 @@ pub(super) fn join(program: &Program, block: &mut Block, also: Also) -> bool {
         let mut at = 1;
         while at < block.len() {
             // The nearest loop before it goes first.
-            let joint = |first| Some((first, loops::join(block, &outlines, (first, at), also)?));
+            let joint = |first| Some((first, loops::may_fuse(block, &outlines, (first, at), also)?));
             let Some((first, joint)) = (0..at).rev().find_map(joint) else {
                 at += 1;
                 continue;
             };
-            at = join_at(program, block, &mut outlines, (first, at), &joint);
+            at = fuse_at(program, block, &mut outlines, (first, at), &joint);
             changed = true;
         }
     }
     for inner in block.iter_mut().flat_map(Statement::blocks_mut) {
-        changed |= join(program, inner, Also::Nothing);
+        changed |= fuse_loops(program, inner, Also::Nothing);
     }
     changed
 }
 
 /// Fuses two loops of a block and returns the place of the result. The statements that the second
 /// needs go before it.
-fn join_at(
+fn fuse_at(
     program: &Program,
     block: &mut Block,
     outlines: &mut Vec<Outline>,
@@ -70,7 +70,7 @@ fn join_at(
     match (&mut block[place], later) {
         (Statement::Loop(earlier), Statement::Loop(later)) => merge(earlier, later, matched),
         (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
-        // Nothing else has a joint.
+        // Other statements are never fused.
         _ => {}
     }
     let leans = outlines[place].leans || later_leans;

@@ -1,6 +1,6 @@
-//! Weaving: two kernels become one by making their outer loops one. The loops inside are joined
-//! likewise (`join`), the one part uses what the other has computed, and what nobody else loads is
-//! not stored at all.
+//! Loop fusion of two kernels: their outer loops become one. The loops inside are fused likewise
+//! (`fuse_loops`), stored elements are forwarded to the loads of the other part, and stores that
+//! nothing else loads are removed.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,30 +12,30 @@ use ir::sabotage::{self, Bug};
 use ir::visit;
 
 use super::Graph;
-use super::join::{Also, join};
-use super::legality::{self, Weave};
-use super::memo::{Code, Mechanic};
+use super::fuse_loops::{Also, fuse_loops};
+use super::legality::{self, Fusing};
+use super::memo::{Code, Mechanism};
 use super::pairs::{Pair, flows};
 use super::split::split;
 
 /// The kernel that does the work of two, or the reason why there is none. `first` loads nothing
 /// that `second` stores, and no kernel has to run between them.
-pub(super) fn weave(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
-    graph.merged(pair, Mechanic::Weave(also), || {
+pub(super) fn fuse_kernels(graph: &Graph, pair: Pair, also: Also) -> Result<Rc<Code>, Reason> {
+    graph.merged(pair, Mechanism::FuseLoops(also), || {
         let (first, second) = (graph.kernel(pair.0), graph.kernel(pair.1));
         let flows = flows(graph, pair);
-        let woven = rewrite(graph, pair, (first, second), also);
-        if woven.as_ref().is_ok_and(|kernel| !still_loaded(kernel, &flows)) {
-            return woven;
+        let fused = rewrite(graph, pair, (first, second), also);
+        if fused.as_ref().is_ok_and(|kernel| !still_loaded(kernel, &flows)) {
+            return fused;
         }
         // Over other indices they may have more in common.
-        let common = graph.loads(pair.0).intersection(graph.loads(pair.1)).copied().filter(|_| woven.is_err());
+        let common = graph.loads(pair.0).intersection(graph.loads(pair.1)).copied().filter(|_| fused.is_err());
         let mut split = flows.iter().copied().chain(common).filter_map(|buffer| {
             let (first, second) = split(graph.frame(), (first, second), buffer)?;
             let kernel = rewrite(graph, pair, (&first, &second), also).ok()?;
-            (woven.is_err() || !still_loaded(&kernel, &flows)).then_some(kernel)
+            (fused.is_err() || !still_loaded(&kernel, &flows)).then_some(kernel)
         });
-        split.next().map_or_else(|| woven.clone(), Ok)
+        split.next().map_or_else(|| fused.clone(), Ok)
     })
 }
 
@@ -44,22 +44,22 @@ fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), als
     let program = graph.frame();
     let flows = flows(graph, (first, second));
     let mut kernel = one_after_another(program, a, b);
-    let woven = Weave { graph, pair: (first, second), parts: (a, b), flows: &flows };
-    let mut joined = join(program, &mut kernel.body, also);
-    if !joined {
-        woven.shares_loops(&kernel)?;
+    let fusing = Fusing { graph, pair: (first, second), parts: (a, b), flows: &flows };
+    let mut changed = fuse_loops(program, &mut kernel.body, also);
+    if !changed {
+        fusing.shares_loops(&kernel)?;
     }
     loop {
         forward(program, &mut kernel);
         hoist(program, &mut kernel);
         share(&mut kernel);
         // Lengths from data are equal only where they have been found to be.
-        joined = joined && join(program, &mut kernel.body, also);
-        if !joined {
+        changed = changed && fuse_loops(program, &mut kernel.body, also);
+        if !changed {
             break;
         }
     }
-    woven.is_one(&kernel)?;
+    fusing.is_one(&kernel)?;
     let outside = |buffer: &BufferId| graph.readers(*buffer).any(|reader| reader != first && reader != second);
     let mut idle: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
     idle.retain(|buffer| !graph.is_result(*buffer) && (sabotage::on(Bug::ErasedStore) || !outside(buffer)));
