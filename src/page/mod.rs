@@ -1,10 +1,10 @@
 //! Reports as self-contained HTML pages, which need no network and support light and dark mode.
 //!
 //! ```text
-//! explain    what fused and why: the source shaded by kernel, loops before and after, the graph, the decisions
-//! bench      what fusion gained, measured
+//! explain    the report on fusion: source shaded by kernel, loops, graph, decisions
+//! bench      the measured gain from fusion
 //! source     the text with the spans of operations
-//! graph      operations, or kernels, and what flows between them, laid out in layers
+//! graph      operations, or kernels, and the flows between them, laid out in layers
 //! roofline   the attainable performance by operations per byte, with kernels as points
 //! ```
 //!
