@@ -216,7 +216,7 @@ def splade(xp, x, e, bias):
 
 
 class Namespace:
-    """What a formula may ask of `xp`; reductions here are along the last axis, which stays with length 1."""
+    """The functions that a formula may use as `xp`; reductions here are along the last axis, which stays with length 1."""
 
     def __init__(self, module):
         self.module = module

@@ -27,7 +27,7 @@ def best_peer(cell):
 
 
 def ratio(cell, name=None):
-    """A peer's time over ours: the median over the rounds, in each of which both ran. The best peer's unless another is named."""
+    """A peer's time over ours: the median over the rounds, where both ran in each. The best peer's unless another is named."""
     name = name or best_peer(cell)
     ours = cell["runs"].get("fuseloop")
     if name is None or ours is None:
@@ -53,7 +53,7 @@ def ceilings(cells):
 
 
 def key(cell):
-    """What a ceiling depends on."""
+    """The parameters that a ceiling depends on."""
     return cell["ceiling"], 0 if cell["ceiling"] == "fma" else cell["bytes"], cell["threads"]
 
 

@@ -250,7 +250,7 @@ def reference(workload, arrays):
 
 
 def wrong(workload, expected, files):
-    """What is wrong with a result, from files with its samples; None if nothing is."""
+    """The error in a result, from files with its samples; None if nothing is."""
     if files is None:
         return None
     if len(files) != len(expected):

@@ -1,4 +1,4 @@
-"""What is measured: each workload's sizes, inputs, results and tolerance.
+"""The measured workloads: each one's sizes, inputs, results and tolerance.
 
 A formula of the same name stands in formulas.py (NumPy, JAX, torch), loops.py (Numba) and expressions.py (numexpr), and a
 function in workloads.fl.
@@ -11,7 +11,7 @@ import numpy as np
 
 M = 1 << 20
 
-#: Samples of each result that are compared: about so many, evenly spaced.
+#: Samples of each result that are compared: about this many, evenly spaced.
 SAMPLES = 1 << 17
 
 
@@ -61,7 +61,7 @@ class Workload:
     dtype: type = np.float32
 
     def bytes(self, dims):
-        """What must cross between memory and caches: inputs once, results once. Integers here have 4 bytes."""
+        """The bytes that must cross between memory and caches: inputs once, results once. Integers here have 4 bytes."""
         width = lambda dtype: np.dtype(dtype).itemsize
         read = sum(int(np.prod(i.shape)) * width(i.dtype) for i in self.inputs(*dims))
         written = sum(int(np.prod(shape)) for shape in self.outputs(*dims)) * width(self.dtype)

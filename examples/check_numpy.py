@@ -6,8 +6,8 @@ Each function of each example is a row of the table CASES: arguments of small, a
 answer in float64, and how far from it a result may be, with the reason. Nothing is "close enough":
 
 - EXACT   every value equal: integers, and floats where NumPy does the same roundings in the same order, or none;
-- ulp     so many units in the last place of each value: a function's stated accuracy;
-- rounds  so many roundings (a relative 2^-24 in f32, 2^-53 in f64) of a magnitude: an analysis of the program. For a sum the
+- ulp     this many units in the last place of each value: a function's stated accuracy;
+- rounds  this many roundings (a relative 2^-24 in f32, 2^-53 in f64) of a magnitude: an analysis of the program. For a sum the
           magnitude is the sum of what the terms come to without their signs, and the roundings are those that a term passes through.
 
 The two devices must write identical files, unless a contraction takes part, whose order of summation is free. Every
@@ -150,7 +150,7 @@ def batch_norm(x, gain, bias):
 
 
 def normalised_size(x, gain, bias, axis):
-    """What the terms of a normalisation come to: the mean's error is one of sum |x| / n."""
+    """The magnitude of the terms of a normalization: the mean's error is one of sum |x| / n."""
     size = abs(x) + abs(x).mean(axis=axis, keepdims=True)
     return size / np.sqrt(x.var(axis=axis, keepdims=True) + 1e-5) * abs(gain) + abs(bias)
 

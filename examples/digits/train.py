@@ -1,4 +1,4 @@
-"""Trains the perceptron of ../digits.fl and writes the .npy files beside this script.
+"""Trains the perceptron of ../digits.fl and writes the .npy files next to this script.
 
     python -m venv venv && venv/bin/pip install numpy==2.4.6 scikit-learn==1.9.1
     venv/bin/python examples/digits/train.py

@@ -32,7 +32,7 @@ def sky(y, x):
 
 
 def land(y, x):
-    """What stands above the water: the sky and four ridges before it, the nearer the darker."""
+    """The scene above the water: the sky and four ridges before it, the nearer the darker."""
     colour = sky(y, x)
     for depth, (base, height) in enumerate([(58, 9), (66, 8), (73, 6), (79, 5)]):
         tone = np.array([0.52, 0.50, 0.58]) * (1 - depth / 5) + np.array([0.05, 0.12, 0.07]) * depth / 5

@@ -63,7 +63,7 @@ for key, made in arrays.items():
     holds(f"stored.npz:{key}", made)
     holds(f"deflated.npz:{key}.npy", made)
 
-# What NumPy writes by itself, in each version of the format.
+# The files that NumPy itself writes, in each version of the format.
 grid = array("f4", (2, 3))
 for version in (1, 2, 3):
     with open(HERE / f"version{version}.npy", "wb") as file:
@@ -135,7 +135,7 @@ fails("foreign.safetensors:i16", "E0307")
 fails("foreign.safetensors:f8", "E0307")
 holds("foreign.safetensors:x", grid)
 
-# What the writer must give, byte for byte.
+# The files that the writer must reproduce, byte for byte.
 mixed = {"b": array("f4", (2, 3)), "a": array("i8", (3,)), "c": np.array(True)}
 np.savez(HERE / "written.npz", **mixed)
 save_file(mixed, HERE / "written.safetensors")

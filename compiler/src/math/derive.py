@@ -4,7 +4,7 @@
 
 Needs mpmath (and is faster with gmpy2). Each polynomial is a weighted minimax fit by the Remez exchange in 60
 digits. Its coefficients are rounded one at a time, the most significant first, and the others are fitted again
-after each, so that rounding costs little. The error printed beside a table is that of the rounded polynomial in
+after each, so that rounding costs little. The error printed with a table is that of the rounded polynomial in
 exact arithmetic, as a power of two.
 """
 
