@@ -58,7 +58,7 @@ pub(super) struct CompiledKernel {
     pub(super) function: KernelFn,
     /// The program's kernel that it belongs to.
     pub(super) part_of: KernelId,
-    /// The extents of the outermost loop, whose product is the range; `None` if it cannot be split.
+    /// The extents of the outermost loop; their product is the range. `None` if it cannot be split.
     pub(super) range: Option<Vec<Size>>,
     /// See [`step`].
     pub(super) step: i64,

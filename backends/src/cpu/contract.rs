@@ -28,7 +28,7 @@ use crate::abi::GemmCall;
 const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
 
-/// The extents whose product is the range of the kernel: batch and rows.
+/// The extents, batch and rows, that multiply to the range of the kernel.
 pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
     let groups = Groups::new(c);
     groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent.as_size().cloned()).collect()

@@ -125,8 +125,8 @@ impl Task<'_> {
         if let Some(hand_off) = self.kernel.hand_off {
             for prefix in 0..hand_off.prefixes {
                 // SAFETY: the buffer is a temporary of `HandOff::BYTES` for each prefix
-                // (`split::hand_off`), aligned like all temporaries to `SCRATCH_ALIGN`, which suffices
-                // for an entry, and no thread is in the kernel.
+                // (`split::hand_off`), aligned like all temporaries to `SCRATCH_ALIGN`, which
+                // suffices for an entry, and no thread is in the kernel.
                 unsafe { self.hand(hand_off, prefix).write(Hand::default()) };
             }
         }

@@ -1,8 +1,8 @@
 //! Merging of states, and the pairwise levels of `ir::order`.
 //!
 //! Levels are merged on arrival with a binary counter: partial result `n` is merged with the
-//! pending ones of each level whose bit is set in `n`. At the end, the pending ones are merged from
-//! the newest to the oldest. That gives the same pairs as the tree.
+//! pending one of each level that has its bit set in `n`. At the end, the pending ones are merged
+//! from the newest to the oldest. That gives the same pairs as the tree.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};

@@ -24,7 +24,7 @@ const REBIAS: u64 = 112 << 23;
 const UP: u64 = (112 + 127) << 23;
 /// The smallest normal `f16`, as `f32` bits.
 const F16_LEAST_NORMAL: u64 = 113 << 23;
-/// The bits of 0.5, whose last bit weighs as much as that of a denormal `f16`.
+/// The bits of 0.5. Its last bit has the weight of the last bit of a denormal `f16`.
 const HALF: u64 = 126 << 23;
 
 impl Lanes128<'_, '_> {

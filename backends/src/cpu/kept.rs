@@ -63,7 +63,7 @@ impl Kept {
         e.bind(self.shift, shift);
     }
 
-    /// Runs iterations `from..to` of a nest whose body, including the stores, is a leaf.
+    /// Runs iterations `from..to` of a nest with a leaf, including the stores, as its body.
     pub(super) fn fill(&self, e: &mut Emitter<'_>, axes: &[Axis], (from, to): (Value, Value), body: &Block) {
         let Some((last, outer)) = axes.split_last() else { return };
         e.ranged(axes, (from, to), &mut |e, first, stop| {

@@ -29,13 +29,13 @@ impl LaneMemory {
         lanes128::vector(self.fold.dtype, false)
     }
 
-    /// Registers that so many lanes fill.
+    /// The number of registers that this many lanes fill.
     fn registers(&self, lanes: usize) -> usize {
         lanes / self.vector().lane_count() as usize
     }
 
-    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as far as they are
-    /// folded.
+    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as
+    /// far as they are folded.
     pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
         if sabotage::on(Bug::UnclearedLanes) {
             return;
@@ -74,7 +74,8 @@ impl LaneMemory {
         e.b.ins().store(own_memory(), new, address, 0);
     }
 
-    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are left out.
+    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are
+    /// left out.
     pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Value {
         let mut half = LANES / 2;
         while half >= FEWEST {
@@ -145,7 +146,8 @@ impl LanesInMemory {
     }
 }
 
-/// The lanes of a chunk as states of a reducer. All of them are folded: those without elements hold the identity.
+/// The lanes of a chunk as states of a reducer. All of them are folded: those without elements hold
+/// the identity.
 pub(super) struct StateLanes {
     merging: Merging,
     layout: Layout,

@@ -1,10 +1,13 @@
 //! Reductions of a leaf, several elements at once.
 //!
-//! What is free of order is kept in registers over the whole loop. Sums in the order by lanes keep the lanes of the
-//! chunk at hand in memory: a step of the loop adds its elements to theirs, so that elements are taken as they lie in
-//! memory and the body stands there once. (Rows of lanes that share a trip to their lanes would be read side by side, which prefetchers do not
-//! see: a quarter of the speed beyond the caches.) A leaf that goes wider than Cranelift's vectors is a function, which takes a chunk and
-//! folds its lanes itself. Sums in the order by blocks are taken from elements that lie side by side, so that these are computed as vectors too.
+//! Reductions with free order are kept in registers over the whole loop. Sums in the order by lanes
+//! keep the lanes of the current chunk in memory: a step of the loop adds its elements to theirs,
+//! so that elements are processed in memory order and the body is emitted only once. (Reading
+//! several rows of lanes side by side would save trips to the lanes, but prefetchers do not
+//! recognize it: it has a quarter of the speed on arrays larger than the caches.) A leaf with
+//! vectors wider than Cranelift's is a function that processes a chunk and folds its lanes itself.
+//! Sums in the order by blocks read their elements from contiguous memory, so that these are
+//! computed as vectors too.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -41,7 +44,8 @@ enum Way {
     Best(Best),
     /// The number of the best, from elements that lie side by side.
     Pick(Pick),
-    /// In the order by blocks, from elements that lie side by side: levels of the blocks of a chunk, and of the chunks.
+    /// In the order by blocks, from elements that lie side by side: levels of the blocks of a
+    /// chunk, and of the chunks.
     Blocks(Levels, Levels),
 }
 
@@ -49,7 +53,8 @@ enum Way {
 #[derive(Clone, Copy)]
 struct Member<'r> {
     reduction: &'r Reduction,
-    /// The fold of the value: of the reduction itself or, where it `picks`, the one that finds the extreme.
+    /// The fold of the value: of the reduction itself or, where it `picks`, the one that finds the
+    /// extreme.
     fold: Fold,
     /// Whether it looks for an element by its extreme.
     picks: bool,
@@ -136,7 +141,8 @@ impl Lane {
         }
     }
 
-    /// Takes some registers of elements into those of its state, or of the lanes that they belong to.
+    /// Takes some registers of elements into those of its state, or of the lanes that they belong
+    /// to.
     fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
         match &self.way {
             Way::Best(best) => return best.take(e, state, x),
@@ -183,7 +189,7 @@ struct LeafLoop<'l> {
     /// The leaf as a function, if it is one.
     wide: Option<&'l Reducer>,
     lanes: &'l [Lane],
-    /// Groups that a step takes while there are so many.
+    /// The number of groups that a step takes as long as there are enough.
     groups: usize,
 }
 
@@ -205,7 +211,7 @@ impl Emitter<'_> {
         Some(())
     }
 
-    /// Some chunks of a reducing loop whose reductions go by [chunks](in_chunks).
+    /// Some chunks of a reducing loop with reductions that go by [chunks](in_chunks).
     pub(super) fn reduce_chunks(&mut self, l: &Loop, chunks: &Chunks<'_>) {
         let LoopKind::Reduce(reductions) = &l.kind else { return };
         let axes = self.axes(&l.dims, &[&l.body]);
@@ -221,8 +227,8 @@ impl Emitter<'_> {
         self.reduce_kept(&axes, &l.body, Some(chunks), &members);
     }
 
-    /// A reducing loop over rows that are not one row, whose body is no leaf, or some of whose reductions want it so: its elements are put
-    /// side by side.
+    /// A reducing loop over rows that do not form one row, with a body that is not a leaf, or with
+    /// a reduction that needs it: its elements are stored contiguously first.
     fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, members: &[Member<'_>]) {
         let Some((last, outer)) = axes.split_last() else { return };
         let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
@@ -236,7 +242,7 @@ impl Emitter<'_> {
         let axis = Axis { index: self.new_index(), merged: vec![], extent };
         let loads = kept.loads(axis.index);
         let leaf = Leaf::build(self, axis.index, &loads, &inputs).expect("loads side by side are a leaf");
-        // What comes from outside of the loop is seen behind it.
+        // Values from outside of the loop are visible after it.
         let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
         let source = Source { axes, body: &filling, kept: &kept };
         self.reduce_leaf((&axis, &loads, &leaf), Some(source), chunks, members);
@@ -384,8 +390,8 @@ impl Emitter<'_> {
         (state, sums.collect())
     }
 
-    /// What the blocks of `count` elements give that lie side by side. Some are summed at once, for an addition takes as long as several
-    /// could begin in.
+    /// The results of the blocks of `count` contiguous elements. Several are summed at once,
+    /// because several additions can start during the latency of one.
     fn blocks_side_by_side(&mut self, fold: Fold, levels: &Levels, place: Place, count: Value) -> Value {
         const AT_ONCE: i64 = 4;
         let ty = scalar::register(fold.dtype);
@@ -437,7 +443,8 @@ impl Emitter<'_> {
         results
     }
 
-    /// What of the state belongs to picks, after so many elements that lie side by side, the first of number `base`.
+    /// The part of the state that belongs to picks, after this many contiguous elements, the first
+    /// with the number `base`.
     fn pick(&mut self, l: &LeafLoop<'_>, elements: (Value, Value), state: &[Value]) -> Vec<Value> {
         let Some(source) = &l.source else { return state.to_vec() };
         let mut rest = state;
@@ -456,8 +463,8 @@ impl Emitter<'_> {
         new
     }
 
-    /// The elements `base..end`, of one chunk if there are lanes: some groups at a time, then single ones, then one by one.
-    /// Returns what is carried.
+    /// The elements `base..end`, of one chunk if there are lanes: some groups at a time, then
+    /// single ones, then one by one. Returns what is carried.
     fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
         if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_) | Way::Blocks(..))) {

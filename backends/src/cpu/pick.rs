@@ -186,7 +186,7 @@ impl Pick {
         e.either(is_nan, &[I64], |e| vec![self.first(e, elements, &nan)], |e| vec![self.first(e, elements, &equal)])[0]
     }
 
-    /// The position of the first element whose lane is set by `hits`. There must be one.
+    /// The position of the first element with its lane set in `hits`. There must be one.
     fn first(&self, e: &mut Emitter<'_>, elements: Place, hits: &dyn Fn(&mut Emitter<'_>, Value) -> Value) -> Value {
         let lanes = self.ty.lane_count() as usize;
         let step = |e: &mut Emitter<'_>, number: Value| -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! Reductions in the orders of `ir::order`.
 //!
-//! There are two ways to run a reducing loop. The one here takes any body, elements one by one; `lanes` takes a leaf,
-//! several at once.
+//! There are two ways to run a reducing loop. The one here takes any body, elements one by one;
+//! `lanes` takes a leaf, several at once.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
@@ -143,7 +143,8 @@ impl Accumulator {
     }
 }
 
-/// The carries (of groups in the chunk, then of chunks) after a group, where `next` elements have been taken.
+/// The carries (of groups in the chunk, then of chunks) after a group, where `next` elements have
+/// been taken.
 pub(super) fn end_group(
     e: &mut Emitter<'_>,
     merging: Merging,

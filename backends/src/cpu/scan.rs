@@ -1,13 +1,16 @@
 //! Loops that compute running reductions.
 //!
-//! There are two ways. One takes elements one by one: where the body may end the run, so that the first fault is the right
-//! one, and for states of several values, such as that of `argmax`. The other takes a chunk of the order at a time: for each prefix in turn,
-//! the part of the body that leads to its input runs over the chunk as a leaf and leaves in memory what the elements of the chunk
-//! alone give; then what is left of the body runs over the chunk, and joins that with what the chunks before gave.
-//! Computing the leading part again where both need it is cheaper than keeping all that it defines.
+//! There are two ways. One takes elements one by one: where the body may end the run, so that the
+//! first fault is the right one, and for states of several values, such as that of `argmax`. The
+//! other takes a chunk of the order at a time: for each prefix in turn, the part of the body that
+//! leads to its input runs over the chunk as a leaf and leaves in memory what the elements of the
+//! chunk alone give; then what is left of the body runs over the chunk, and joins that with what
+//! the chunks before gave. Computing the leading part again where both need it is cheaper than
+//! keeping all that it defines.
 //!
-//! So a scan at the top of a kernel runs on several threads: each takes the next chunk, and hands on what the chunks up to its own
-//! give as soon as it knows it, before it goes over its elements again. See [`HandOff`].
+//! So a scan at the top of a kernel runs on several threads: each takes the next chunk, and hands
+//! on what the chunks up to its own give as soon as it knows it, before it goes over its elements
+//! again. See [`HandOff`].
 
 use std::collections::BTreeSet;
 
@@ -54,7 +57,7 @@ impl<'k> Prefix<'k> {
         l.body.iter().filter_map(prefix).collect()
     }
 
-    /// What is carried from element to element or from group to group.
+    /// The values that are carried from element to element or from group to group.
     fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
         let empty = self.merging.empty(e);
         if self.merging.depends_on_order(e.program) { [empty.clone(), empty].concat() } else { empty }
@@ -65,7 +68,8 @@ impl<'k> Prefix<'k> {
         2 * SCAN_GROUP * self.layout.bytes()
     }
 
-    /// One element more: what is carried on, and the state so far. An ordered one has memory for its group.
+    /// One element more: what is carried on, and the state so far. An ordered one has memory for
+    /// its group.
     fn take(&self, e: &mut Emitter<'_>, state: &[Value], number: Value, group: Value) -> (Vec<Value>, Vec<Value>) {
         let (merging, layout) = (self.merging, &self.layout);
         let x = e.state(&self.prefix.inputs, number);
@@ -77,7 +81,8 @@ impl<'k> Prefix<'k> {
         let place = e.b.ins().band_imm_u(number, SCAN_GROUP as i64 - 1);
         let address = layout.element(e, group, place);
         layout.store(e, &x, address, 0);
-        // What stands behind the element is left from the group before and changes nothing up to it.
+        // Elements after this one are left over from the previous group and do not affect the
+        // prefixes up to it.
         let prefixes = scan_group(e, merging, layout, group);
         let done = SCAN_GROUP * layout.bytes();
         for (k, prefix) in prefixes.iter().enumerate() {
@@ -249,7 +254,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Makes the elements of a chunk in memory prefixes of the chunk alone; returns what all of them give.
+    /// Makes the elements of a chunk in memory prefixes of the chunk alone; returns what all of
+    /// them give.
     fn prefixes_in_place(&mut self, fold: Fold, place: Place, count: Value) -> Value {
         let zero = self.int(0);
         let ty = scalar::register(fold.dtype);
@@ -276,9 +282,9 @@ impl Emitter<'_> {
 /// A prefix in a scan by chunks.
 struct Part {
     prefix: ChunkPrefix,
-    /// What the elements of the chunk alone give.
+    /// The result of the elements of the chunk alone.
     inner: ValueId,
-    /// What the chunks before give.
+    /// The result of the chunks before.
     before: ValueId,
 }
 
@@ -294,9 +300,10 @@ fn in_groups(fold: Fold) -> bool {
     matches!(fold.dtype.bytes(), 4 | 8)
 }
 
-/// A group of a scan, in memory: prefixes by doubling, then joined with what the groups before give (`carried`). Returns the new
-/// `carried`. What has nothing before it is joined with the value of no elements, which leaves no trace behind the last join. Behind
-/// the last element of all there may be rubbish: it changes nothing up to it.
+/// A group of a scan in memory: prefixes by doubling, then merged with the result of the groups
+/// before (`carried`). Returns the new `carried`. An element with nothing before it is merged with
+/// the identity, which leaves no trace after the last merge. After the very last element there may
+/// be garbage, which does not affect the prefixes before it.
 fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -> Value {
     let ty = lanes128::vector(fold.dtype, false);
     let lanes = ty.lane_count() as usize;
@@ -342,8 +349,8 @@ fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
     e.b.ins().bitcast(ty, little(), shuffled)
 }
 
-/// The statements that define what is `wanted` or, with `effects`, store, and what those need of the ones before them;
-/// prefixes are left out, they are in memory.
+/// The statements that define what is `wanted` or, with `effects`, store, and what those need of
+/// the ones before them; prefixes are left out, they are in memory.
 fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> Block {
     let mut kept = vec![];
     for statement in body.iter().rev() {

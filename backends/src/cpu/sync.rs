@@ -17,7 +17,7 @@ pub(super) const LOOKS: u32 = 32;
 /// How often a thread polls for its turn before it yields its processor.
 pub(super) const PATIENCE: u32 = 500;
 
-/// A value shared between threads, whose users ensure exclusive access themselves.
+/// A value shared between threads. Its users ensure exclusive access themselves.
 #[derive(Default)]
 #[repr(transparent)]
 pub(super) struct UnsafeCell<T>(cell::UnsafeCell<T>);

@@ -1,4 +1,4 @@
-//! Tiled transposition, for loops whose loads are strided (see `schedule::transpose`). The strided
+//! Tiled transposition, for loops with strided loads (see `schedule::transpose`). The strided
 //! elements are first transposed, tile by tile, into scratch memory that stays in the cache (by
 //! `transpose`, which uses whole cache lines on both sides). Then the body runs along the rows of
 //! the tile, where they are contiguous.

@@ -179,8 +179,9 @@ impl Gpu {
 }
 
 impl Module {
-    /// Compiles a program that is scheduled for [`Machine::PTX`](ir::sched::Machine::PTX). Kernels are assembled lazily, when a call first needs them. No
-    /// call allocates more than `limit` bytes of the device's memory.
+    /// Compiles a program that is scheduled for [`Machine::PTX`](ir::sched::Machine::PTX). Kernels
+    /// are assembled lazily, when a call first needs them. No call allocates more than `limit`
+    /// bytes of the device's memory.
     pub fn new(
         gpu: &Arc<Gpu>,
         scheduled: &Scheduled,

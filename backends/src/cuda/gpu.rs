@@ -59,7 +59,7 @@ static DEVICES: Mutex<BTreeMap<i32, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
 
 /// The number of devices.
 fn count() -> Result<i32, Error> {
-    // SAFETY: it tries to open the library, whose initialisers are NVIDIA's.
+    // SAFETY: it tries to open the library, and its initializers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoDriver);
     }

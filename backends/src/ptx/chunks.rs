@@ -1,5 +1,6 @@
-//! Long scans, at the top of a kernel: a block takes a chunk of the order. One launch computes what each chunk gives alone, one makes of
-//! that what the chunks before each give, one thread in ascending order, and one computes the prefixes.
+//! Long scans, at the top of a kernel: a block takes a chunk of the order. One launch computes what
+//! each chunk gives alone, one makes of that what the chunks before each give, one thread in
+//! ascending order, and one computes the prefixes.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// Bytes of memory for what a chunk gives.
 const PLACE: i64 = 8;
 
-/// The chunk at hand of a long scan.
+/// The current chunk of a long scan.
 #[derive(Clone)]
 pub(super) struct Chunk {
     phase: Phase,
@@ -67,12 +68,13 @@ impl Emitter<'_> {
             e.chunk = Some(Chunk { phase, number, buffers: buffers.clone() });
             e.elements(index, &body, &elements, &[]);
             e.chunk = None;
-            // The next chunk writes anew what this one reads.
+            // The next chunk overwrites the values that this one reads.
             e.b().barrier();
         });
     }
 
-    /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the last of them handed on.
+    /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the
+    /// last of them handed on.
     pub(super) fn past_chunk(&mut self, value: ValueId, fold: Merging, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
         let Some(Chunk { phase, number, buffers }) = self.chunk.clone() else { return prefixes };
         let Some(buffer) = buffers.get(&value) else { return prefixes };
@@ -96,7 +98,7 @@ impl Emitter<'_> {
         Address { base: Some(place), offset: 0 }
     }
 
-    /// What chunks give alone becomes what those before each give.
+    /// Turns the results of single chunks into those of the chunks before each.
     fn befores(&mut self, fold: Merging, buffer: BufferId, count: Reg) {
         let threads = i64::from(self.threads);
         let bytes = usize::try_from(threads * PLACE).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! How the threads of a warp, a block or a cluster fold what each has of a row, in the order of `ir::order` by lanes, or in any.
+//! How the threads of a warp, a block or a cluster fold what each has of a row, in the order of
+//! `ir::order` by lanes, or in any.
 
 use ir::nest::Input;
 
@@ -49,7 +50,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's state is all of them.
+    /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's
+    /// state is all of them.
     pub(super) fn fold_warp(&mut self, fold: Merging, lanes: &[Vec<Reg>]) -> Vec<Reg> {
         let low = fold.merge(self, &lanes[0], &lanes[2]);
         let high = fold.merge(self, &lanes[1], &lanes[3]);
@@ -85,7 +87,8 @@ impl Emitter<'_> {
         self.join_threads(fold, state, at)
     }
 
-    /// The states of a block's threads in any order, by way of a place for each warp: each thread has them all.
+    /// The states of a block's threads in any order, by way of a place for each warp: each thread
+    /// has them all.
     pub(super) fn join_threads(&mut self, fold: Merging, state: Vec<Reg>, at: i64) -> Vec<Reg> {
         let state = self.fold_threads(fold, state);
         let size = fold.bytes(self.program);

@@ -163,7 +163,7 @@ pub(super) fn assign(b: &mut Builder, to: &[Reg], from: &[Reg]) {
 }
 
 /// Pending partial results of pairwise levels, merged on arrival with a binary counter: partial
-/// result `n` is merged with the pending ones of each level whose bit is set in `n`. At the end,
+/// result `n` is merged with the pending one of each level that has its bit set in `n`. At the end,
 /// the pending ones are merged from the newest to the oldest. Only one thread does this.
 #[derive(Clone, Copy)]
 pub(super) struct Levels {

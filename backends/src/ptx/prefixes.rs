@@ -1,5 +1,6 @@
-//! Prefixes of rows in registers, in the order of `ir::order`: neighbours are on neighbouring threads, which join a group in log steps; the
-//! groups' carries are one chain of operations, of a warp's threads alike, or of one thread of a block for each chunk.
+//! Prefixes of rows in registers, in the order of `ir::order`: neighbours are on neighbouring
+//! threads, which join a group in log steps; the groups' carries are one chain of operations, of a
+//! warp's threads alike, or of one thread of a block for each chunk.
 
 use ir::order::{LANES, SCAN_GROUP};
 use ir::sabotage::{self, Bug};
@@ -14,7 +15,7 @@ use crate::fold::Merging;
 const WIDTH: i64 = SCAN_GROUP as i64;
 /// Groups of as many elements as there are lanes.
 const IN_ROUND: i64 = LANES as i64 / WIDTH;
-/// Groups whose sums are loaded together.
+/// The number of groups with sums that are loaded together.
 const BATCH: i64 = 16;
 
 impl Emitter<'_> {
@@ -60,8 +61,9 @@ impl Emitter<'_> {
         prefixes
     }
 
-    /// Puts in the place of each of some sums, which lie in shared memory so many bytes apart, what those before it give: `carry`, which
-    /// becomes what all give. They are taken by whole batches.
+    /// Replaces each of some sums, which are in shared memory at a constant distance, by the result
+    /// of those before it, starting from `carry`, which becomes the result of all. They are
+    /// processed in whole batches.
     pub(super) fn hand_on(&mut self, fold: Merging, carry: &[Reg], (at, bytes): (i64, i64), (begin, end): (Reg, Reg)) {
         self.counted(begin, end, BATCH, |e, number| {
             let from = e.b().element(Space::Shared, at, number, bytes);
@@ -74,7 +76,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// The row of a block: the sums go through shared memory, where a thread for each chunk makes carries of them.
+    /// The row of a block: the sums go through shared memory, where a thread for each chunk makes
+    /// carries of them.
     fn carried_in_block(&mut self, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
         let chunks = i64::from(self.threads) / LANES as i64;
         let size = fold.bytes(self.program);

@@ -1,8 +1,9 @@
 //! Reductions in the order of `ir::order`: on a thread, and by a block.
 //!
-//! A block takes a chunk with a thread for each lane, or one with each group of so many threads; the lanes are folded in halves
-//! through shared memory and shuffles. In the order by blocks of elements, a thread takes one of them and the threads join theirs in pairs. What is partial is joined by
-//! pairwise levels on the first thread.
+//! A block processes a chunk with a thread for each lane, or a chunk in each group of that many
+//! threads; the lanes are folded in halves through shared memory and shuffles. In the order by
+//! blocks of elements, each thread takes a block and the threads merge their results in pairs.
+//! Partial results are merged by pairwise levels on the first thread.
 
 use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Input, Loop, LoopKind, Program, Reduction, Single, Statement, ValueId};
@@ -25,7 +26,7 @@ const CHUNK: i64 = LANES_CHUNK as i64;
 struct Sum {
     fold: Merging,
     order: Order,
-    /// What the thread has so far.
+    /// The state of the thread so far.
     state: Vec<Reg>,
 }
 
@@ -227,7 +228,8 @@ impl Emitter<'_> {
         let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);
         let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
         let passes = self.passes(reductions);
-        // What is stored a second time may be computed from what the first time has overwritten.
+        // A value that is stored a second time may depend on elements that the first store has
+        // overwritten.
         let again = passes.len() > 1 && !visit::stores(&l.body).is_empty();
         if again || !(joins || only(Order::Lanes) || only(Order::Blocks)) {
             self.one_for_all(l, reductions);
@@ -278,7 +280,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// A row of which the threads hold the beginning, with what it gives: a chunk each group; the other chunks follow.
+    /// A row with its beginning in the threads' registers, and its result: a chunk in each group;
+    /// the other chunks follow.
     pub(super) fn reduce_long(
         &mut self,
         l: &Loop,
@@ -310,7 +313,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// The chunks of a reducing loop at the top that fall to this block; their results go to buffers.
+    /// The chunks of a reducing loop at the top that fall to this block; their results go to
+    /// buffers.
     pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -378,7 +382,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Leaves what is ordered of the groups' chunks folded in shared memory, at the first place of each group.
+    /// Leaves what is ordered of the groups' chunks folded in shared memory, at the first place of
+    /// each group.
     fn fold_chunk(&mut self, sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
             self.fold_lanes(sum, memory.at);
@@ -412,7 +417,7 @@ impl Emitter<'_> {
         self.b().barrier();
     }
 
-    /// What lies in so many places of shared memory, so far apart, joined in pairs.
+    /// The values in this many places of shared memory, at a constant distance, merged in pairs.
     fn joined(&mut self, sum: &Sum, at: i64, places: i64, apart: i64) -> Vec<Reg> {
         let size = sum.fold.bytes(self.program);
         let place = |k: i64| Address { base: None, offset: at + k * apart * size };
@@ -420,7 +425,8 @@ impl Emitter<'_> {
         self.in_pairs(sum.fold, states)
     }
 
-    /// The first thread takes what is ordered and lies in so many places, so far apart, as partial result `number`.
+    /// The first thread takes the ordered values in this many places, at a constant distance, as
+    /// partial result `number`.
     fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared], places: i64, apart: i64) {
         if sums.iter().all(|sum| sum.is(Order::Free)) {
             return;
@@ -435,7 +441,7 @@ impl Emitter<'_> {
         self.b().barrier();
     }
 
-    /// By blocks of so many elements: each thread has one at a time.
+    /// By blocks of this many elements: each thread processes one at a time.
     fn reduce_blocks(&mut self, l: &Loop, reductions: &[Reduction], block: i64) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -461,7 +467,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// The results of runs of so many chunks: each thread has several, a block's threads apart; warps join neighbours, then what warps have joined.
+    /// The results of runs of this many chunks: each thread has several, at a distance of the
+    /// block's threads; warps merge neighbours, and then the results of warps are merged.
     fn join_chunks(&mut self, l: &Loop, reductions: &[Reduction], run: i64) {
         let axes = self.axes(&l.dims, &l.body);
         let Some(index) = axes.only() else { unreachable!("results of chunks have one index") };
@@ -489,7 +496,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the first places of shared memory.
+    /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the
+    /// first places of shared memory.
     fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], elements: &ThreadElements, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
@@ -569,7 +577,7 @@ impl Emitter<'_> {
             let state = sum.fold.load(self, Space::Shared, Address { base: None, offset: memory.at });
             assign(self.b(), &sum.state, &state);
         }
-        // What follows may use the memory for other things.
+        // Later code may use the memory for other purposes.
         self.b().barrier();
         self.define_results(reductions, sums);
         self.free_shared(sums);
@@ -605,7 +613,7 @@ struct Shared {
 
 /// Bytes of shared memory that a block has without asking for more, less some.
 pub(super) const SHARED: usize = 40 << 10;
-/// Chunks of which a block makes one result, if it has the memory.
+/// The number of chunks that a block merges into one result, if it has the memory.
 const RUN: i64 = 4;
 const RUN_THREADS: u32 = RUN as u32 * LANES as u32;
 
@@ -613,7 +621,7 @@ fn bytes_of(fold: Merging, program: &Program, threads: u32) -> usize {
     usize::try_from(fold.bytes(program)).unwrap_or(0) * threads as usize + Levels::bytes(fold, program)
 }
 
-/// Bytes of shared memory that the reductions of a part take, if so many threads go about them.
+/// The bytes of shared memory that the reductions of a part take with this many threads.
 pub(super) fn shared_bytes(program: &Program, values: &Values, body: &[Statement], threads: u32) -> usize {
     let mut bytes = 0;
     visit::for_each_statement(body, &mut |statement| {
@@ -624,8 +632,9 @@ pub(super) fn shared_bytes(program: &Program, values: &Values, body: &[Statement
     bytes
 }
 
-/// Of how many chunks a block makes one result, if its reductions are by primitives. Who reduces the chunks and who joins the results have
-/// the same answer: the types of both are those of the results.
+/// Of how many chunks a block makes one result, if its reductions are by primitives. Who reduces
+/// the chunks and who joins the results have the same answer: the types of both are those of the
+/// results.
 pub(super) fn chunks_together(program: &Program, reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
     let bytes =
         |r: Single| bytes_of(Merging::Fold(Fold { op: r.monoid, dtype: dtype(r.result) }), program, RUN_THREADS);

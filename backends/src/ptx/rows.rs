@@ -47,7 +47,7 @@ pub(super) const LONGEST: i64 = MAX_THREADS as i64 * LANES_CHUNK as i64 / GROUP;
 /// The maximum number of reductions and prefixes, since each needs shared memory.
 const MOST_REDUCTIONS: usize = 16;
 const MOST_PREFIXES: usize = 1;
-/// A part whose iterations are rows.
+/// A part with rows as its iterations.
 pub(super) struct Rows {
     /// The length of the rows.
     pub(super) extent: Size,
@@ -71,7 +71,7 @@ pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<K
 }
 
 impl Rows {
-    /// Recognizes a part whose iterations are rows.
+    /// Recognizes a part with rows as its iterations.
     pub(super) fn of(program: &Program, part: &Part) -> Option<Rows> {
         let (_, Statement::Loop(l)) = part.root()? else { return None };
         if l.kind != LoopKind::Parallel || !part.run.results().is_empty() {

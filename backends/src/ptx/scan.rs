@@ -17,7 +17,7 @@ pub(super) struct Running {
     state: Vec<Reg>,
     /// The reduction of the chunks before this one.
     before: Vec<Reg>,
-    /// What the elements of a group are after each step, if order matters.
+    /// The elements of a group after each step, if order matters.
     steps: Option<i64>,
 }
 

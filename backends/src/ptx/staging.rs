@@ -1,6 +1,6 @@
 //! Stages the tail of long rows, the part that does not fit into registers, in dynamic shared
-//! memory. What one loop of a row loads or computes then need not go through global memory for the
-//! next one.
+//! memory. Values that one loop of a row loads or computes then need not go through global memory
+//! for the next one.
 //!
 //! Each element gets one slot per value that several loops use. Loads are prefetched into their
 //! slots with `cp.async` at the start of the row, without going through registers. The slots of

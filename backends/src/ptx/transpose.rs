@@ -1,7 +1,7 @@
-//! Tiled transposition, for loops whose loads are strided, as `schedule::transpose` finds them. A
-//! block processes a square tile. It loads elements in the order in which they lie in memory into
-//! shared memory, then runs the body along the rows of the tile. So both global loads and stores
-//! are coalesced.
+//! Tiled transposition, for loops with strided loads, as `schedule::transpose` finds them. A block
+//! processes a square tile. It loads elements in the order in which they lie in memory into shared
+//! memory, then runs the body along the rows of the tile. So both global loads and stores are
+//! coalesced.
 
 use std::collections::BTreeMap;
 

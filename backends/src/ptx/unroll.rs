@@ -183,7 +183,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Emits code whose stores are not deferred, because it is conditional or runs several times.
+    /// Emits code with stores that are not deferred, because it is conditional or runs several
+    /// times.
     pub(super) fn without_deferral<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let deferred = self.deferred.take();
         let made = make(self);

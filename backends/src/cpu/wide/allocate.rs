@@ -1,6 +1,6 @@
 //! Register allocation for straight-line code in a single pass. A value occupies a register from
-//! its definition until its last use. If no register is free, the value whose next use is furthest
-//! away is spilled (Belady, 1966). Each value is defined once, so it is stored at most once.
+//! its definition until its last use. If no register is free, the value with the furthest next use
+//! is spilled (Belady, 1966). Each value is defined once, so it is stored at most once.
 //!
 //! A region that can be skipped begins and ends with the same values in the same registers. Its
 //! results get their registers before it begins, initialized with their values for the case that it

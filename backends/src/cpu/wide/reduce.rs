@@ -1,9 +1,11 @@
-//! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a chunk belongs to lane `i` modulo 128,
-//! and at the end the lanes are folded in halves.
+//! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a
+//! chunk belongs to lane `i` modulo 128, and at the end the lanes are folded in halves.
 //!
-//! Where the body is short and registers suffice, lanes rest in them, and a step of 128 elements adds to each register once; what is left
-//! over goes by single groups, with a body for each or, where that were much code, with the lanes in memory. Else all goes by a few groups
-//! at once, with the lanes there. A reduction whose order is free needs no lane for each of 128 elements, so its registers are fewer.
+//! If the body is short and there are enough registers, the lanes stay in them, and a step of 128
+//! elements adds to each register once. The remaining elements are processed by single groups, with
+//! a copy of the body for each or, if that would be too much code, with the lanes in memory.
+//! Otherwise a few groups are processed at once, with the lanes in memory. A reduction with free
+//! order does not need a lane for each of 128 elements, so it uses fewer registers.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
@@ -38,7 +40,7 @@ const SHORT: usize = 64;
 const BRIEF: usize = 32;
 /// Operations of a body up to which memory is all that it waits for.
 const PLAIN: usize = 12;
-/// Registers that a body needs beside those of its values and of lanes.
+/// The registers that a body needs in addition to those of its values and of lanes.
 const SPARE: u32 = 2;
 
 /// A leaf's reductions as a function.
@@ -54,7 +56,7 @@ fn has(fold: Fold) -> bool {
     fold.dtype == Dtype::Bool || matches!(fold.dtype.bytes(), 4 | 8)
 }
 
-/// What is done to lanes: of booleans, the greatest or least number, 1 for what is true.
+/// The operation on lanes: for booleans, the greatest or least number, with 1 for true.
 fn over_numbers(fold: Fold) -> Fold {
     match fold.op {
         Monoid::Any => Fold { op: Monoid::Max, dtype: Dtype::I32 },
@@ -74,11 +76,13 @@ struct Home {
     register: u32,
     /// The first of its pieces of memory.
     memory: u32,
-    /// Groups of lanes: as many as there are, but for registers of reductions whose order is free.
+    /// The number of groups of lanes: all of them, except for registers of reductions with free
+    /// order.
     groups: i32,
     /// Whether they are all that there are.
     all: bool,
-    /// Whether NaN are noted in a register apart, the one behind the lanes, so that these need not mind them.
+    /// Whether NaN are noted in a register apart, the one behind the lanes, so that these need not
+    /// mind them.
     notes: bool,
 }
 
@@ -106,7 +110,7 @@ struct Homes {
 }
 
 impl Homes {
-    /// For a body that needs so many registers; in memory if it needs too many.
+    /// For a body that needs this many registers; in memory if it needs too many.
     fn new(isa: Isa, folds: &[(Fold, bool)], results: &[Slot], body: Option<u32>) -> Homes {
         let most = all_groups(isa);
         let place = |free: i32| {
@@ -161,7 +165,7 @@ impl Reducer {
         Some(Reducer { function, memory, results: folds.iter().copied().zip(results).collect() })
     }
 
-    /// What the elements `from..to`, of one chunk and not empty, give.
+    /// The result of the elements `from..to`, which are within one chunk and not empty.
     pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Vec<Value> {
         self.function.run(e, leaf, self.memory, from, to);
         let results = self.results.iter().map(|(fold, slot)| {
@@ -192,7 +196,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
         let body = rolled_step(WideX86::new(e, leaf, &mut shared), &homes);
         (read.distance, body)
     });
-    // What is left over goes group by group with the lanes where they are, if that is little code.
+    // The remaining elements are processed group by group, with the lanes where they are, if that
+    // is little code.
     let chained = homes.in_registers && leaf.weight() <= BRIEF;
     let groups = if chained { (0..all_groups(isa)).map(Some).collect() } else { vec![None] };
     let partial = |group| partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes, group);
@@ -267,7 +272,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     Some((Function { code, given: shared.given, memory }, results))
 }
 
-/// What a group gives to each of the reductions.
+/// The contribution of a group to each of the reductions.
 fn elements(l: &mut WideX86<'_, '_>, homes: &Homes) -> Vec<Parts> {
     let mut wanted = l.leaf.emit(l);
     for (elements, home) in wanted.iter_mut().zip(&homes.all).filter(|(_, home)| home.of_truth) {
@@ -276,7 +281,8 @@ fn elements(l: &mut WideX86<'_, '_>, homes: &Homes) -> Vec<Parts> {
     wanted
 }
 
-/// A step of so many groups, all lanes if they are in registers, for a leaf that needs so many registers for a group.
+/// A step of this many groups, or of all lanes if they are in registers, for a leaf that needs this
+/// many registers for a group.
 fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
     let mut before: Vec<Parts> = vec![];
@@ -307,7 +313,8 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
     l.body
 }
 
-/// A step of one group, whichever is next: lanes in registers then move on by one group, so that the first ones are the next's.
+/// A step of one group, whichever is next: lanes in registers then move on by one group, so that
+/// the first ones are the next's.
 fn rolled_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
     let wanted = elements(&mut l, homes);
     for (home, elements) in homes.all.iter().zip(&wanted) {
@@ -325,7 +332,8 @@ fn rolled_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
     l.body
 }
 
-/// A step of up to a group's elements: of one whose lanes are in registers, or of any, with the lanes in memory.
+/// A step of up to a group's elements: of a particular group with lanes in registers, or of any
+/// with the lanes in memory.
 fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Body {
     let wanted = elements(&mut l, homes);
     for (home, elements) in homes.all.iter().zip(&wanted) {
@@ -341,8 +349,8 @@ fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Bo
 /// Makes a body by what it is to do.
 type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
 
-/// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more than eight lanes only if there are
-/// more elements than that, where a reduction has them all.
+/// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more
+/// than eight lanes only if there are more elements than that, where a reduction has them all.
 fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
     let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
         let registers = groups.unsigned_abs() * home.parts();
@@ -440,7 +448,8 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Moves the lanes of each group to the registers of the one before, those of the first to the last.
+    /// Moves the lanes of each group to the registers of the one before, those of the first to the
+    /// last.
     fn rotate(&mut self, home: &Home) {
         let (code, parts) = (copy(home.fold.dtype), home.parts());
         let firsts: Vec<Operand> =
@@ -476,7 +485,8 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// The lanes of a home with a NaN, noted or of elements behind whole steps: these went to its first group.
+    /// The lanes of a home with a NaN, noted or of elements behind whole steps: these went to its
+    /// first group.
     fn noted(&mut self, home: &Home) -> Option<Reg> {
         if !home.notes {
             return None;
@@ -518,7 +528,8 @@ impl WideX86<'_, '_> {
             let mut new = joined;
             let mut lanes = self.there(part, false);
             if self.partial && self.isa() == Isa::Avx512 {
-                // All lanes are stored: a load of what was stored in part would wait for the store to be done.
+                // All lanes are stored: a load of what was stored in part would wait for the store
+                // to be done.
                 new = self.computes(Class::Vector, copy(home.fold.dtype), Some(old), &[joined], lanes);
                 lanes = Lanes::All;
             }

@@ -1,5 +1,5 @@
-//! Prefixes of a chunk of a scan: of each sixteen elements by doubling, in registers, then joined with what the sixteens before them
-//! in the chunk give.
+//! Prefixes of a chunk of a scan: of each sixteen elements by doubling, in registers, then joined
+//! with what the sixteens before them in the chunk give.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::Code;
@@ -18,12 +18,12 @@ use crate::cpu::leaf::{Leaf, LeafEmitter, Step};
 use crate::cpu::scalar;
 use crate::fold::Fold;
 
-/// The register whose lanes all hold what the groups so far give.
+/// The register with the result of the groups so far in all its lanes.
 const CARRIED: u32 = 0;
 /// Groups that a step takes at once.
 const AT_ONCE: i32 = 2;
 
-/// What leads to a prefix, and the prefixes of a chunk alone, as a function.
+/// The computation of a prefix's operand, and the prefixes of a chunk alone, as a function.
 pub(in crate::cpu) struct Scanner {
     function: Function,
     memory: Value,
@@ -34,7 +34,8 @@ pub(in crate::cpu) struct Scanner {
 }
 
 impl Scanner {
-    /// For a body whose last statement stores `input`, which is where the prefixes go; if it is one that is done here.
+    /// For a body with a last statement that stores `input`, where the prefixes go; if it is one
+    /// that is supported here.
     pub(in crate::cpu) fn new(
         e: &mut Emitter<'_>,
         index: IndexId,
@@ -57,8 +58,8 @@ impl Scanner {
         Some(Scanner { function, memory, leaf, fold, result })
     }
 
-    /// Runs it over the elements `from..to`, not empty, and returns what all of them give, which is rubbish unless they are whole
-    /// groups.
+    /// Runs it over the elements `from..to`, not empty, and returns what all of them give, which is
+    /// rubbish unless they are whole groups.
     pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) -> Value {
         for (value, op) in &self.leaf.uniform {
             e.let_(*value, op);
