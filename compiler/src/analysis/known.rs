@@ -26,7 +26,7 @@ pub(super) enum Known {
     },
 }
 
-/// Hangs on data.
+/// Depends on data.
 pub(super) const UNKNOWN: Known = Known::Nothing { because: Places::NONE };
 
 impl Known {

@@ -60,11 +60,11 @@ pub(super) struct Branch {
 /// The state of indices.
 #[derive(Default)]
 pub(super) struct Ends {
-    /// Indices whose binder is open, the outermost first.
+    /// Indices with an open binder, the outermost first.
     pub open: Vec<IndexId>,
-    /// Indices whose end is not known yet.
+    /// Indices with an end that is not known yet.
     pub unsolved: BTreeSet<IndexId>,
-    /// Indices whose error is reported already.
+    /// Indices with an error that is reported already.
     pub poisoned: BTreeSet<IndexId>,
 }
 

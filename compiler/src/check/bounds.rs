@@ -1,12 +1,12 @@
 //! That every access is inside: proved, required of the call's sizes, or checked as the program
 //! runs.
 //!
-//! A subscript is proved from what is known where it stands: the ranges of the indices, that
-//! lengths are not negative, what the call was already required to meet, and (if that is not
-//! enough) the conditions of the `if`s around it. Only conditions whose sides cannot wrap are used.
-//! A subscript that depends on sizes alone becomes a requirement of the call; one that is outside
-//! for all sizes at some index is an error; anything else is checked as the program runs. So is a
-//! subscript that is inside only because nothing runs there.
+//! A subscript is proved from the facts that are known at its place: the ranges of the indices,
+//! that lengths are not negative, the earlier requirements of the call, and (if that is not enough)
+//! the conditions of the enclosing `if`s. Only conditions with sides that cannot wrap are used. A
+//! subscript that depends on sizes alone becomes a requirement of the call; one that is out of
+//! bounds for all sizes at some index is an error; anything else is checked at run time. So is a
+//! subscript that is in bounds only because nothing runs there.
 //!
 //! Proofs are about exact numbers, but the end of a reducer's index wraps. Above 2^63 it wraps to a
 //! smaller value, which is harmless: a proof holds for all indices below the exact end. Below -2^63
@@ -343,7 +343,7 @@ impl<'c, 'a> Settler<'c, 'a> {
     fn report_guarded_outside(&mut self, record: &Record, goals: &[Linear; 2], scope: &[IndexId]) -> bool {
         let [index] = self.arena.free(record.value) else { return false };
         let (index, variable) = (*index, Variable::Index(*index));
-        // An index whose end is data may not come so far.
+        // An index that data end may not come that far.
         let by_data = |index: &IndexId| matches!(self.arena.out.indices[*index].extent, Extent::Dynamic(_));
         if scope.iter().chain([&index]).any(by_data)
             || self.arena.affine(record.value).is_none()

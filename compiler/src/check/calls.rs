@@ -1,6 +1,6 @@
-//! The calls between functions: counted before any call is inlined, so that a program whose calls
-//! multiply is rejected at once, and tracked while they are inlined, so that an error can show the
-//! calls that led to it.
+//! The calls between functions: counted before any call is inlined, so that a program with
+//! multiplying calls is rejected at once, and tracked while they are inlined, so that an error can
+//! show the calls that led to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ struct Node {
 }
 
 impl CallGraph {
-    /// Builds the call graph of a file, whose functions have these names.
+    /// Builds the call graph of a file with functions of these names.
     pub fn new(file: &File, names: &BTreeMap<&str, usize>) -> CallGraph {
         let node = |function| Node { callees: callees(file, function, names), ..Node::default() };
         let mut graph = CallGraph { functions: file.functions.iter().map(node).collect() };
@@ -136,7 +136,7 @@ struct Call<'a> {
     name: &'a str,
     /// The call site; `None` for the function being checked.
     at: Option<Span>,
-    /// The call whose function contains the call site.
+    /// The call of the function that contains the call site.
     caller: Option<CallId>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Facts<'c> {
     pub requirements: &'c Requirements,
 }
 
-/// Facts: rows that are not negative, and choices, in each of which at least one case holds.
+/// Facts: rows that are not negative, and choices with at least one case each that holds.
 #[derive(Clone, Default)]
 pub(super) struct Known {
     pub rows: Vec<Linear>,

@@ -9,7 +9,7 @@ use super::position::require_element;
 use super::report::Report;
 use super::requirements::Requirements;
 
-/// The nodes whose final form depends on ends and proofs.
+/// The nodes with a final form that depends on ends and proofs.
 #[derive(Default)]
 pub(super) struct Unfinished {
     /// `&&` and `||` as `if`s, each with the branch of its right side: see `expr::short_circuit`.
@@ -32,7 +32,7 @@ pub(super) struct Position {
     pub checks: Vec<ExprId>,
 }
 
-/// An index that must have a value, whose end was not known when its reducer was written out.
+/// An index that must have a value, but had no known end when its reducer was written out.
 pub(super) struct Wanted {
     /// The reducer.
     pub op: ReduceOp,

@@ -3,7 +3,7 @@
 /// The replacement of a name: in words, and as a name where one name replaces the other.
 pub(super) type Instead = (&'static str, Option<&'static str>);
 
-/// The alternative to arrays whose elements are each computed from the previous one.
+/// The alternative to arrays with elements that are each computed from the previous one.
 pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; no other \
                                   recurrence can be written: repeat calls, `step(step(x))`, or let the caller repeat the function";
 

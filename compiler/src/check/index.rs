@@ -1,12 +1,12 @@
 //! Index notation: `let y[i, j < m] = e`, and where each index ends.
 //!
-//! An index ends (1) at its explicit bound; else (2) where the accesses whose subscript has it
-//! alone all stay inside; else (3) where subscripts of several indices stay inside, given the
-//! others' bounds. An index that is bounded by an outer one (`k <= i`) stands, in a subscript, for
-//! the greatest value it takes there, so that `sum[k <= i](x[k])` ends `i` as `x[i]` would, and
-//! `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`), it stands
-//! for 0. An access under an `if` whose condition mentions the index bounds nothing; one on the
-//! right of `&&` or `||` does.
+//! An index ends (1) at its explicit bound; else (2) where the accesses with it alone in a
+//! subscript all stay in bounds; else (3) where subscripts of several indices stay in bounds, given
+//! the bounds of the others. An index that is bounded by an outer one (`k <= i`) stands, in a
+//! subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends `i` as `x[i]`
+//! would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`),
+//! it stands for 0. An access under an `if` with a condition that mentions the index bounds
+//! nothing; one on the right of `&&` or `||` does.
 //!
 //! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
 //! a reducer's index is an ordinary number, which wraps and divides like integers of the language,
@@ -169,7 +169,7 @@ impl Checker<'_> {
 
     /// Finds the end of one index, from the accesses that allow it; whether there was one.
     fn solve_one(&mut self, mixed: bool) -> bool {
-        // An index whose binder is open may have more accesses to come.
+        // An index with an open binder may have more accesses to come.
         for index in self.arena.ends.unsolved.clone().into_iter().filter(|i| !self.arena.ends.open.contains(i)) {
             let candidates = self.candidates(index, mixed);
             let mut agreed: Vec<Candidate> = vec![];

@@ -1,9 +1,9 @@
 //! The checker: names, types, shapes, bounds and proofs. It turns one function of a syntax tree,
 //! with every call inlined, into a [`Checked`] program.
 //!
-//! A `Checker` walks over the function and the functions that it calls. Each type below owns its own
-//! state; the walk owns one of each. Whatever depends on the place in the walk is passed down: the
-//! branch of `if` that a node stands in, and its source (`arena::Here`).
+//! A `Checker` walks over the function and the functions that it calls. Each type below owns its
+//! own state; the walk owns one of each. Whatever depends on the place in the walk is passed down:
+//! the branch of `if` that a node stands in, and its source (`arena::Here`).
 //!
 //! | type | file | owns | used by |
 //! |---|---|---|---|

@@ -59,7 +59,7 @@ impl Checker<'_> {
         Some(value)
     }
 
-    /// The place among elements whose indices bound one another: the row-major number in the
+    /// The place among elements with indices that bound one another: the row-major number in the
     /// smallest box around them. It is the least number of an element that is as great as the
     /// greatest, so the body is written out twice, over indices of its own each time.
     pub(super) fn ragged_position(

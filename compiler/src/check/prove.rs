@@ -224,7 +224,7 @@ fn insert(rows: &mut Rows, row: Row) -> Result<(), Choices> {
     Ok(())
 }
 
-/// The variable whose elimination makes the fewest new rows.
+/// The variable that leads to the fewest new rows when it is eliminated.
 fn cheapest(rows: &Rows, signs: &mut [(usize, usize)]) -> Option<usize> {
     signs.fill((0, 0));
     for (variable, coefficient) in rows.keys().flatten() {

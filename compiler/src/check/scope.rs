@@ -14,7 +14,7 @@ pub(super) enum Binding {
     Value(ExprId),
     /// A size name.
     Size(Size),
-    /// Something whose error is reported already.
+    /// Something with an error that is reported already.
     Broken,
 }
 
