@@ -14,8 +14,6 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("backends", "anew", 1),
     ("backends", "beside", 1),
     ("backends", "long lines", 70),
-    ("compiler", "of which, whose", 20),
-    ("compiler", "hang on", 1),
     ("reports", "What ...", 15),
     ("reports", "of which, whose", 4),
     ("reports", "so many, so much", 4),
