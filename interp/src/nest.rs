@@ -364,7 +364,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 Merger::Monoid(monoid, self.program.kernels[self.kernel].values[*value])
             }
             (Merge::Monoid(monoid), _) => Merger::Monoid(monoid, Dtype::I64),
-            (Merge::Reducer(id), _) => Merger::of(&self.program.reducers[id]),
+            (Merge::Reducer(id), _) => Merger::of(self.program, &self.program.reducers[id]),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reductions and scans, written step by step from the definition in `ir::order`.
 
-use ir::nest::Reducer;
+use ir::nest::{Program, Reducer};
 use ir::order::{BLOCK, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
 use ir::{Dtype, Monoid, Order, Scalar};
 use smallvec::SmallVec;
@@ -15,13 +15,13 @@ pub enum Merger<'p> {
     /// By a primitive, over elements of a type.
     Monoid(Monoid, Dtype),
     /// By a reducer of the program.
-    Reducer(&'p Reducer, Evaluator<'p>),
+    Reducer(&'p Reducer, Box<Evaluator<'p>>),
 }
 
 impl<'p> Merger<'p> {
-    /// By a reducer.
-    pub fn of(reducer: &'p Reducer) -> Merger<'p> {
-        Merger::Reducer(reducer, Evaluator::of_merge(reducer))
+    /// By a reducer of `program`.
+    pub fn of(program: &'p Program, reducer: &'p Reducer) -> Merger<'p> {
+        Merger::Reducer(reducer, Box::new(Evaluator::of_merge(program, reducer)))
     }
 
     /// The state of no elements.

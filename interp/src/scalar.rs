@@ -4,8 +4,9 @@
 //! alone the answer is `ill_typed`.
 
 use ir::build::Values;
-use ir::nest::{Block, Function, Op, Reducer, Statement, ValueId};
+use ir::nest::{Block, Function, Op, Program, Reducer, Statement, ValueId};
 use ir::{Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
+use smallvec::SmallVec;
 
 /// All of it as one value, for callers that compute with scalars without importing this crate.
 pub const ARITHMETIC: Arithmetic = Arithmetic { unary, binary, compare, fma, cast, bitcast, call };
@@ -111,23 +112,32 @@ pub struct Evaluator<'f> {
     body: &'f Block,
     results: &'f [ValueId],
     values: Vec<Scalar>,
+    /// The functions of the program, which a merge may call; a function calls none.
+    functions: Vec<Evaluator<'f>>,
 }
 
 impl<'f> Evaluator<'f> {
     /// An evaluator of `function`.
     pub fn new(function: &'f Function) -> Evaluator<'f> {
         let Function { params, values, body, result, .. } = function;
-        Evaluator::over(params, values, body, std::slice::from_ref(result))
+        Evaluator::over(params, values, body, std::slice::from_ref(result), vec![])
     }
 
-    /// An evaluator of the merge of `reducer`.
-    pub fn of_merge(reducer: &'f Reducer) -> Evaluator<'f> {
-        Evaluator::over(&reducer.params, &reducer.values, &reducer.body, &reducer.results)
+    /// An evaluator of the merge of `reducer`, which belongs to `program`.
+    pub fn of_merge(program: &'f Program, reducer: &'f Reducer) -> Evaluator<'f> {
+        let functions = program.functions.values().map(Evaluator::new).collect();
+        Evaluator::over(&reducer.params, &reducer.values, &reducer.body, &reducer.results, functions)
     }
 
-    fn over(params: &'f [ValueId], dtypes: &'f Values, body: &'f Block, results: &'f [ValueId]) -> Evaluator<'f> {
+    fn over(
+        params: &'f [ValueId],
+        dtypes: &'f Values,
+        body: &'f Block,
+        results: &'f [ValueId],
+        functions: Vec<Evaluator<'f>>,
+    ) -> Evaluator<'f> {
         let values = dtypes.values().map(|&dtype| Scalar::zero(dtype)).collect();
-        Evaluator { params, dtypes, body, results, values }
+        Evaluator { params, dtypes, body, results, values, functions }
     }
 
     /// The function's value at `arguments`.
@@ -167,7 +177,7 @@ impl<'f> Evaluator<'f> {
         }
     }
 
-    fn op(&self, value: ValueId, op: &Op) -> Scalar {
+    fn op(&mut self, value: ValueId, op: &Op) -> Scalar {
         match *op {
             Op::Constant(scalar) => scalar,
             Op::Unary(op, a) => unary(op, self.get(a)),
@@ -177,9 +187,11 @@ impl<'f> Evaluator<'f> {
             Op::Select(c, a, b) => self.get(if self.get(c) == Scalar::Bool(true) { a } else { b }),
             Op::Cast(to, a) => cast(to, self.get(a)),
             Op::Bitcast(to, a) => bitcast(to, self.get(a)),
-            Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => {
-                ill_typed(self.dtypes[value])
+            Op::Call(function, ref arguments) => {
+                let arguments: SmallVec<[Scalar; 4]> = arguments.iter().map(|a| self.get(*a)).collect();
+                self.functions[function.as_u32() as usize].call(&arguments)
             }
+            Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => ill_typed(self.dtypes[value]),
         }
     }
 

@@ -42,8 +42,8 @@ const WELFORD: &str = "
     yield v6, v19, v21
   }";
 
-/// The structure of a log-sum-exp: the maximum, and a sum that is rescaled when the maximum grows.
-/// A merge cannot call functions, so `1 / (1 + d^2)` stands for `exp(d)`.
+/// The structure of a log-sum-exp: the maximum, and a sum that is rescaled when the maximum grows, by
+/// `1 / (1 + d^2)` in place of `exp(d)`: the tests of the whole compiler have one that calls `exp`.
 const PAIR: &str = "
   reducer @pair.f64 ordered of (f64 -inf, f64 0.0) = merge(v0: f64, v1: f64, v2: f64, v3: f64) {
     v4 = max v0, v2

@@ -175,8 +175,8 @@ impl Extreme {
     }
 }
 
-/// The reducers of the language, except for `mean`, which is a sum and a division. Lowering makes
-/// each a [`Monoid`] or a [`crate::nest::Reducer`].
+/// The operations of reducers: `mean` shares the sum, and divides it by the number of elements.
+/// Lowering makes each a [`Monoid`] or a [`crate::nest::Reducer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReduceOp {
     /// The elements combined.

@@ -145,7 +145,7 @@ fn known_size(program: &Program, size: &Size) -> bool {
 }
 
 fn function(program: &Program, f: &Function) -> Result {
-    let mut checker = Checker::new(program, format!("function @{}", f.name), &f.values, None);
+    let mut checker = Checker::new(program, format!("function @{}", f.name), &f.values, Code::Function);
     if f.params.len() != f.math.arity() {
         return fail(checker.place, format!("{} has {} parameters", f.math, f.math.arity()));
     }
@@ -157,7 +157,7 @@ fn function(program: &Program, f: &Function) -> Result {
 }
 
 fn reducer(program: &Program, r: &Reducer) -> Result {
-    let mut checker = Checker::new(program, format!("reducer @{}", r.name), &r.values, None);
+    let mut checker = Checker::new(program, format!("reducer @{}", r.name), &r.values, Code::Merge);
     if r.identity.is_empty() || r.params.len() != 2 * r.identity.len() || r.results.len() != r.identity.len() {
         let counts = format!("{} identities, {} parameters", r.identity.len(), r.params.len());
         return fail(checker.place, format!("{counts} and {} results are no merge of two states", r.results.len()));
@@ -172,7 +172,7 @@ fn reducer(program: &Program, r: &Reducer) -> Result {
 }
 
 fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
-    let mut checker = Checker::new(program, format!("kernel @{}", k.name), &k.values, Some(&k.indices));
+    let mut checker = Checker::new(program, format!("kernel @{}", k.name), &k.values, Code::Kernel(&k.indices));
     let mut names = BTreeSet::new();
     for index in k.indices.values() {
         if sizes.contains(index.name.as_str()) || !names.insert(&index.name) {
@@ -225,13 +225,32 @@ struct Context {
     scan: bool,
 }
 
-/// The body of one kernel or function, and the names visible at the current position.
+/// The kind of code that is checked.
+#[derive(Clone, Copy)]
+enum Code<'p> {
+    /// A kernel, with its indices.
+    Kernel(&'p PrimaryMap<IndexId, Index>),
+    /// The merge of a reducer: it computes from two states alone, and may call functions.
+    Merge,
+    /// A function: it computes from its parameters alone, without calls.
+    Function,
+}
+
+impl<'p> Code<'p> {
+    fn indices(self) -> Option<&'p PrimaryMap<IndexId, Index>> {
+        match self {
+            Code::Kernel(indices) => Some(indices),
+            Code::Merge | Code::Function => None,
+        }
+    }
+}
+
+/// The body of one kernel, reducer or function, and the names visible at the current position.
 struct Checker<'p> {
     program: &'p Program,
     place: String,
     values: &'p Values,
-    /// None in a function.
-    indices: Option<&'p PrimaryMap<IndexId, Index>>,
+    code: Code<'p>,
     defined: Vec<bool>,
     /// For each value, whether it is visible. The stack holds the visible ones in the order of
     /// their definitions.
@@ -243,19 +262,14 @@ struct Checker<'p> {
 }
 
 impl<'p> Checker<'p> {
-    fn new(
-        program: &'p Program,
-        place: String,
-        values: &'p Values,
-        indices: Option<&'p PrimaryMap<IndexId, Index>>,
-    ) -> Checker<'p> {
+    fn new(program: &'p Program, place: String, values: &'p Values, code: Code<'p>) -> Checker<'p> {
         let flags = vec![false; values.len()];
-        let index_flags = vec![false; indices.map_or(0, PrimaryMap::len)];
+        let index_flags = vec![false; code.indices().map_or(0, PrimaryMap::len)];
         Checker {
             program,
             place,
             values,
-            indices,
+            code,
             defined: flags.clone(),
             visible: flags,
             stack: vec![],
@@ -268,7 +282,7 @@ impl<'p> Checker<'p> {
     fn fail<T>(&self, statement: Option<&Statement>, message: impl Into<String>) -> Result<T> {
         let Some(statement) = statement else { return fail(&self.place, message) };
         let none = PrimaryMap::new();
-        let line = print::headline(self.program, self.indices.unwrap_or(&none), self.values, statement);
+        let line = print::headline(self.program, self.code.indices().unwrap_or(&none), self.values, statement);
         fail(format!("{}: `{line}`", self.place), message)
     }
 
@@ -331,7 +345,7 @@ impl<'p> Checker<'p> {
 
     fn statement(&mut self, statement: &Statement, context: Context) -> Result {
         let s = Some(statement);
-        if self.indices.is_none() && !matches!(statement, Statement::Let { .. } | Statement::If { .. }) {
+        if self.code.indices().is_none() && !matches!(statement, Statement::Let { .. } | Statement::If { .. }) {
             return self.fail(s, "a function holds `let` and `if` only");
         }
         match statement {
@@ -472,8 +486,11 @@ impl<'p> Checker<'p> {
     fn affine(&self, statement: &Statement, a: &Affine<IndexId>) -> Result {
         for (index, coefficient) in a.terms() {
             if self.index_visible.get(index.index()) != Some(&true) {
-                let name =
-                    self.indices.and_then(|i| i.get(*index)).map_or_else(|| index.to_string(), |i| i.name.clone());
+                let name = self
+                    .code
+                    .indices()
+                    .and_then(|i| i.get(*index))
+                    .map_or_else(|| index.to_string(), |i| i.name.clone());
                 return self.fail(Some(statement), format!("index {name} is not bound here"));
             }
             self.size(statement, coefficient)?;

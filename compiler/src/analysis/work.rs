@@ -43,7 +43,8 @@ impl Functions {
     pub fn of(program: &Program) -> Functions {
         let mut functions = Functions::default();
         program.functions.iter().for_each(|(id, f)| functions.calls[id] = function(f));
-        program.reducers.iter().for_each(|(id, r)| functions.merges[id] = merge(r));
+        let merges = program.reducers.iter().map(|(id, r)| (id, merge(&functions, r))).collect::<Vec<_>>();
+        merges.into_iter().for_each(|(id, cost)| functions.merges[id] = cost);
         functions
     }
 }
@@ -61,14 +62,13 @@ pub fn block(functions: &Functions, kernel: &Kernel, block: &[Statement], sizes:
     walk.finish()
 }
 
-/// The cost of merging one element into a reduction by a reducer.
-fn merge(reducer: &Reducer) -> f64 {
+/// The cost of taking one element into a reduction by a reducer.
+fn merge(functions: &Functions, reducer: &Reducer) -> f64 {
     match reducer.law {
         // The extreme is found first, so an element costs a comparison and little more.
         Law::First(_) => 3.0,
         Law::Ordered | Law::Free => {
-            let none = Functions::default();
-            let mut walk = Walk::new(&none, &reducer.values, &|_| 0.0, true);
+            let mut walk = Walk::new(functions, &reducer.values, &|_| 0.0, true);
             walk.block(&reducer.body, 1.0);
             walk.finish().operations
         }

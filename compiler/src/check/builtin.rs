@@ -5,10 +5,11 @@ use grammar::ast::{self, ExprKind, Span};
 use ir::checked::{ExprId, GuardId, Kind, Type};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, ReduceOp, Scalar, Size, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
 use super::expr::Use;
+use super::reducers::{REDUCERS, reducer};
 use super::{Checker, codes, foreign, origin, random};
 
 /// The definition of a scalar function.
@@ -97,21 +98,6 @@ pub(super) fn is_function(name: &str) -> bool {
     scalar_arity(name).is_some() || random::function(name).is_some() || reducer(name).is_some() || WHOLE.contains(&name)
 }
 
-/// A reducer of the language; `mean` is a sum and a division.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reducer {
-    Plain(ReduceOp),
-    Mean,
-}
-
-/// The reducer of that name.
-pub(super) fn reducer(name: &str) -> Option<Reducer> {
-    if name == "mean" {
-        return Some(Reducer::Mean);
-    }
-    ReduceOp::from_name(name).map(Reducer::Plain)
-}
-
 /// The name nearest to a misspelt one, if one is near.
 pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     let limit = (name.chars().count() + 1) / 3;
@@ -147,7 +133,7 @@ impl Checker<'_> {
         let positional: Vec<ast::ExprId> = args.iter().filter(|a| a.name.is_none()).map(|a| a.value).collect();
         let axis = self.axis_argument(callee, args)?;
         if let (Some(reducer), 1) = (reducer(name), positional.len()) {
-            return self.reduce_array(name, reducer, positional[0], axis, here);
+            return self.reduce_array(reducer, positional[0], axis, here);
         }
         if let Some(function) = scalar(name, positional.len()) {
             return self.scalar_call(name, function, &positional, want, here);
@@ -240,8 +226,8 @@ impl Checker<'_> {
         } else {
             let known =
                 SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
-            let known = known.chain(ReduceOp::ALL.iter().map(|r| r.name())).chain(WHOLE.iter().copied());
-            let near = nearest(name, known.chain(["mean"]).chain(self.source.functions.keys().copied()));
+            let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(WHOLE.iter().copied());
+            let near = nearest(name, known.chain(self.source.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
             self.report.error(match (foreign::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
@@ -528,9 +514,9 @@ impl Checker<'_> {
 /// The names that every program can use without defining them: functions, reducers and constants.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let math = MathFn::ALL.iter().map(|f| f.name()).filter(|name| is_function(name));
-    let reducers = ReduceOp::ALL.iter().map(|op| op.name());
+    let reducers = REDUCERS.iter().map(|reducer| reducer.name);
     let listed = SCALARS.iter().map(|(name, ..)| *name).chain(math).chain(reducers).chain(WHOLE.iter().copied());
-    listed.chain(["mean", "pi", "inf", "nan", "true", "false"])
+    listed.chain(["pi", "inf", "nan", "true", "false"])
 }
 
 /// The scalar functions that take numbers of a type and return that type: names, and how many

@@ -28,7 +28,8 @@
 //! | `random` | the random functions |
 //! | `foreign` | names from other languages, for hints |
 //! | `index` | index notation: binders, where each index ends |
-//! | `reduce` | reducers, prefixes, contractions |
+//! | `reducers` | the reducers of the language, as a table |
+//! | `reduce` | calls of reducers, prefixes, contractions |
 //! | `position` | `argmax` and `argmin`: that there is an element, and its number |
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
@@ -57,6 +58,7 @@ mod prove;
 mod random;
 mod ranges;
 mod reduce;
+mod reducers;
 mod report;
 mod requirements;
 mod scope;

@@ -9,7 +9,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::arena::{Arena, Here};
-use super::builtin::{Reducer, reducer};
+use super::reducers::{Finish, Reducer, Takes, reducer};
 use super::scope::Binding;
 use super::{Checker, codes};
 
@@ -35,7 +35,7 @@ impl Checker<'_> {
         let (indices, value) = self.under(binders, body, want, here.guard)?;
         let prefix = outer.filter(|p| !self.arena.free(value).contains(&p.of));
         // Where indices bound one another, some reducers go through them twice.
-        let twice = matches!(reducer, Reducer::Mean | Reducer::Plain(ReduceOp::Position(_)));
+        let twice = reducer.finish == Finish::OverCount || matches!(reducer.op, ReduceOp::Position(_));
         let second = match twice && self.arena.bound_one_another(&indices) {
             true => Some(self.under(binders, body, want, here.guard)?),
             false => None,
@@ -44,16 +44,14 @@ impl Checker<'_> {
         let axes = self.arena.axis_indices(&self.arena.ty(value).shape.clone(), here.span);
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
         let element = self.arena.element(value, at.clone(), here);
-        let value = match (reducer, second) {
-            (Reducer::Plain(op @ ReduceOp::Position(extreme)), Some((again, value))) => {
+        let value = match (reducer.op, second) {
+            (op @ ReduceOp::Position(extreme), Some((again, value))) => {
                 self.expect_number(value, &format!("`{op}`"), here.span)?;
                 let second = self.arena.element(value, at, here);
                 self.ragged_position(extreme, (indices, element), (again, second), here)?
             }
-            (Reducer::Mean, Some((again, _))) => self.ragged_mean(indices, element, again, here)?,
-            (Reducer::Plain(_) | Reducer::Mean, _) => {
-                self.reduction(&callee.text, reducer, indices, element, prefix, here)?
-            }
+            (ReduceOp::Monoid(_), Some((again, _))) => self.ragged_mean(reducer, indices, element, again, here)?,
+            (_, None) => self.reduction(reducer, indices, element, prefix, here)?,
         };
         Some(self.arena.comprehension(axes, value, here))
     }
@@ -91,7 +89,6 @@ impl Checker<'_> {
     /// `sum(x)` and `sum(x, axis = k)`
     pub(super) fn reduce_array(
         &mut self,
-        name: &str,
         reducer: Reducer,
         x: ast::ExprId,
         axis: Option<ast::ExprId>,
@@ -100,7 +97,7 @@ impl Checker<'_> {
         let x = self.expr(x, None, here.guard)?;
         let shape = self.arena.ty(x).shape.clone();
         if shape.is_empty() {
-            let message = format!("`{name}` reduces an array, this is a scalar");
+            let message = format!("`{}` reduces an array, this is a scalar", reducer.name);
             self.report.error(Diagnostic::new(codes::RANK_MISMATCH, here.span, message));
             return None;
         }
@@ -116,13 +113,12 @@ impl Checker<'_> {
                 (vec![indices[k]], indices.into_iter().enumerate().filter(|(j, _)| *j != k).map(|(_, i)| i).collect())
             }
         };
-        let value = self.reduction(name, reducer, over, element, None, here)?;
+        let value = self.reduction(reducer, over, element, None, here)?;
         Some(self.arena.comprehension(kept, value, here))
     }
 
     fn reduction(
         &mut self,
-        name: &str,
         reducer: Reducer,
         over: Vec<IndexId>,
         body: ExprId,
@@ -130,20 +126,12 @@ impl Checker<'_> {
         here: Here,
     ) -> Option<ExprId> {
         let dtype = self.arena.dtype(body);
-        let op = match reducer {
-            Reducer::Plain(op) => op,
-            Reducer::Mean => ReduceOp::Monoid(Monoid::Sum),
-        };
+        let Reducer { name, op, takes, finish } = reducer;
         let who = format!("`{name}`");
-        match reducer {
-            Reducer::Mean if !dtype.is_float() => return self.floats_expected(dtype, &who, here.span),
-            Reducer::Plain(ReduceOp::Monoid(Monoid::Any | Monoid::All)) => {
-                self.expect_dtype(body, Dtype::Bool, &who, here.span)?
-            }
-            Reducer::Mean
-            | Reducer::Plain(
-                ReduceOp::Monoid(Monoid::Sum | Monoid::Prod | Monoid::Max | Monoid::Min) | ReduceOp::Position(_),
-            ) => self.expect_number(body, &who, here.span)?,
+        match takes {
+            Takes::Floats if !dtype.is_float() => return self.floats_expected(dtype, &who, here.span),
+            Takes::Bools => self.expect_dtype(body, Dtype::Bool, &who, here.span)?,
+            Takes::Numbers | Takes::Floats => self.expect_number(body, &who, here.span)?,
         }
         let body = self.arena.widened(body, here);
         let dtype = self.arena.dtype(body);
@@ -152,9 +140,9 @@ impl Checker<'_> {
             (true, Some(_)) => Order::Scan,
             (true, None) => self.arena.order_of(body, *over.last()?),
         };
-        let count = match reducer {
-            Reducer::Mean => Some(self.count(&over, prefix, here)?),
-            Reducer::Plain(_) => None,
+        let count = match finish {
+            Finish::OverCount => Some(self.count(&over, prefix, here)?),
+            Finish::State => None,
         };
         let product = matches!(self.arena.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.arena.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
@@ -165,7 +153,7 @@ impl Checker<'_> {
         if let (ReduceOp::Position(_), true) = (op, empty) {
             return self.position(op, value, &over, here);
         }
-        if product && reducer == Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)) && prefix.is_none() {
+        if product && reducer.is_sum() && prefix.is_none() {
             self.unfinished.contractions.push(value);
         }
         match count {
@@ -197,11 +185,15 @@ impl Checker<'_> {
 
     /// A mean where indices bound one another: the elements are counted by a second reduction, over
     /// indices of its own.
-    fn ragged_mean(&mut self, over: Vec<IndexId>, body: ExprId, again: Vec<IndexId>, here: Here) -> Option<ExprId> {
-        if !self.arena.dtype(body).is_float() {
-            return self.floats_expected(self.arena.dtype(body), "`mean`", here.span);
-        }
-        let sum = self.reduction("mean", Reducer::Plain(ReduceOp::Monoid(Monoid::Sum)), over, body, None, here)?;
+    fn ragged_mean(
+        &mut self,
+        mean: Reducer,
+        over: Vec<IndexId>,
+        body: ExprId,
+        again: Vec<IndexId>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let sum = self.reduction(Reducer { finish: Finish::State, ..mean }, over, body, None, here)?;
         let one = self.arena.constant(Scalar::I64(1), here);
         let ones = Kind::Reduce {
             op: ReduceOp::Monoid(Monoid::Sum),

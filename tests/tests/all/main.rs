@@ -18,6 +18,7 @@ mod products;
 mod prose;
 mod ptx;
 mod random;
+mod reducers;
 mod samples;
 mod sweep;
 mod traffic;

@@ -1,6 +1,6 @@
 //! The rules of operations: the types that they take, and the places where they may occur.
 
-use super::{Checker, Context, Result};
+use super::{Checker, Code, Context, Result};
 use crate::build::op_dtype;
 use crate::nest::{Input, Merge, Op, Statement, Subscript, ValueId};
 use crate::{BinaryOp, Dtype, Monoid, UnaryOp};
@@ -83,8 +83,14 @@ impl Checker<'_> {
     /// Checks an operation and gives its type.
     pub(super) fn op(&self, statement: &Statement, op: &Op, context: Context) -> Result<Dtype> {
         let s = Some(statement);
-        if self.indices.is_none() && !computes(op) {
-            return self.fail(s, "a function computes from its parameters alone, without calls");
+        match self.code {
+            Code::Function if !computes(op) => {
+                return self.fail(s, "a function computes from its parameters alone, without calls");
+            }
+            Code::Merge if !computes(op) && !matches!(op, Op::Call(..)) => {
+                return self.fail(s, "a merge computes from two states alone");
+            }
+            Code::Kernel(_) | Code::Merge | Code::Function => {}
         }
         let mut visible = Ok(());
         op.for_each_operand(|value| {
