@@ -6,6 +6,7 @@ use backends::ptx::{self, Runner};
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::nest::Program;
 use ir::{Dtype, MathFn};
+use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 
 /// A log-sum-exp of each row as a reducer: the greatest element, and the sum of `exp(x - greatest)`, rescaled
@@ -110,8 +111,9 @@ fn merges_that_call_functions() {
         let program = program(order);
         let widths = [Simd::Auto, Simd::W128, Simd::W256];
         let options = |simd| cpu::Options { simd, least_share: 0, wake_from: 0, ..cpu::Options::default() };
-        let modules = widths.map(|simd| cpu::Module::compile(&program, &options(simd)).unwrap());
-        let ptx = ptx::Module::compile(&program).unwrap();
+        let on_cpu = schedule(&program, Machine::CPU).unwrap();
+        let modules = widths.map(|simd| cpu::Module::compile(&on_cpu, &options(simd)).unwrap());
+        let ptx = ptx::Module::compile(&schedule(&program, Machine::PTX).unwrap()).unwrap();
         let mut runner = Runner::new(ptx, Emulated::new(3), None);
         for shape in [[0, 3], [1, 0], [1, 1], [3, 17], [40, 129], [2, 4100]] {
             let x = elements(shape);
