@@ -30,7 +30,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "reports"))]
 mod tests {
     use super::*;
 

@@ -3,12 +3,13 @@
 //! the user's terms.
 
 mod context;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use backends::cuda::{Error as GpuError, LoadError};
 use compiler::lower::LowerError;
 use compiler::pipeline::PipelineError;
 use grammar::Code;
@@ -50,6 +51,7 @@ pub(crate) mod codes {
         TOO_MANY_KERNELS = 252, "more kernels than the function allows";
         NO_GPU = 260, "no GPU that can be used";
         GPU = 261, "a GPU that failed";
+        LEFT_OUT = 262, "a device that this build leaves out";
         FAULT = 299, "a fault of Fuseloop itself";
     }
 }
@@ -80,11 +82,18 @@ impl CompileError {
         let mut report = Report::new(code, message);
         report.help = match code {
             codes::FAULT => Some("please report it, with the program".to_owned()),
+            codes::LEFT_OUT => Some("build `fuseloop` with that feature, or choose another device".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
             codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
         CompileError::new(report)
+    }
+
+    /// A request for what this build leaves out.
+    #[cfg(not(all(feature = "gpu", feature = "interp")))]
+    pub(crate) fn left_out(what: &str, feature: &str) -> CompileError {
+        CompileError::of(codes::LEFT_OUT, format!("{what} needs the feature `{feature}`, which this build leaves out"))
     }
 
     /// The code of the error.
@@ -132,32 +141,6 @@ impl From<ScheduleError> for CompileError {
 impl From<backends::cpu::CompileError> for CompileError {
     fn from(error: backends::cpu::CompileError) -> CompileError {
         CompileError::of(codes::FAULT, error.to_string())
-    }
-}
-
-impl From<GpuError> for CompileError {
-    fn from(error: GpuError) -> CompileError {
-        CompileError::of(of_gpu(&error), error.to_string())
-    }
-}
-
-impl From<LoadError> for CompileError {
-    fn from(error: LoadError) -> CompileError {
-        match error {
-            LoadError::Compile(error) => error.into(),
-            LoadError::Device(error) => error.into(),
-        }
-    }
-}
-
-/// The code of a GPU error.
-fn of_gpu(error: &GpuError) -> Code {
-    match error {
-        GpuError::NoDriver | GpuError::NoDevice(_) | GpuError::TooOld(..) => codes::NO_GPU,
-        GpuError::OutOfMemory(_) => codes::DEVICE_MEMORY,
-        GpuError::HostMemory(_) => codes::ARRAY,
-        GpuError::Rejected(_) => codes::FAULT,
-        GpuError::Foreign | GpuError::Threads(_) | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
     }
 }
 
@@ -296,7 +279,8 @@ pub enum RunErrorKind {
         limit: usize,
     },
     /// The GPU failed.
-    Gpu(GpuError),
+    #[cfg(feature = "gpu")]
+    Gpu(crate::GpuError),
     /// The kernel was compiled for another device than the one that holds the arrays.
     NotOnGpu,
     /// The call was cancelled.
@@ -359,7 +343,8 @@ impl RunError {
             RunErrorKind::Memory { .. } => codes::MEMORY,
             RunErrorKind::Array(_) => codes::ARRAY,
             RunErrorKind::DeviceMemory { .. } => codes::DEVICE_MEMORY,
-            RunErrorKind::Gpu(error) => of_gpu(error),
+            #[cfg(feature = "gpu")]
+            RunErrorKind::Gpu(error) => gpu::code(error),
             RunErrorKind::NotOnGpu => codes::GPU,
             RunErrorKind::Cancelled => codes::CANCELLED,
             RunErrorKind::Engine(_) => codes::FAULT,
@@ -508,6 +493,7 @@ impl fmt::Display for RunError {
             RunErrorKind::DeviceMemory { needed, limit } => {
                 write!(f, "the call takes {needed} bytes of the GPU's memory, it may take {limit}")
             }
+            #[cfg(feature = "gpu")]
             RunErrorKind::Gpu(e) => write!(f, "{e}"),
             RunErrorKind::NotOnGpu => f.write_str("the arrays are in a GPU's memory, and the kernel runs elsewhere"),
             RunErrorKind::Cancelled => f.write_str("the call was cancelled"),

@@ -34,8 +34,13 @@ pub struct UnknownCode {
 }
 
 /// The tables of codes, in the order of their numbers.
-const TABLES: &[&[(Code, &str)]] =
-    &[grammar::codes::ALL, compiler::check::codes::ALL, codes::ALL, crate::files::codes::ALL];
+const TABLES: &[&[(Code, &str)]] = &[
+    grammar::codes::ALL,
+    compiler::check::codes::ALL,
+    codes::ALL,
+    #[cfg(feature = "files")]
+    crate::files::codes::ALL,
+];
 
 /// The distance within which a number is taken for a misspelling of a code.
 const NEAR: u16 = 9;

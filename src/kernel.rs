@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
-use backends::ptx::{Math, Phases};
+use backends::{Math, Phases};
 use compiler::plan::peak::Peak;
 use ir::Binding;
 use ir::array::{Array, ArrayMut, ArrayRef};
@@ -19,7 +19,7 @@ use ir::sabotage::{self, Bug};
 
 use crate::boundary;
 use crate::error::Context;
-use crate::explain::limit;
+use crate::limit;
 use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
 
 /// How a function is compiled and run. No option changes a result by even a bit, except `math`.
@@ -219,8 +219,8 @@ impl Kernel {
         cancel: Option<&Cancel>,
     ) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
-        if let Engine::Interp = self.engine {
-            return Ok((self.interpret(inputs, cancel)?, None));
+        if let Engine::Interp(interpreter) = &self.engine {
+            return Ok((interpreter.run(&self.context(), inputs, cancel)?, None));
         }
         let slots = self.signature.results.iter().zip(&shapes);
         let outputs = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
@@ -249,7 +249,7 @@ impl Kernel {
         self.enter(|| {
             // The compiled code checks the arrays itself, and checking them twice would take as
             // long as a small call.
-            if self.max_memory.is_some() || matches!(self.engine, Engine::Interp) {
+            if self.max_memory.is_some() || matches!(self.engine, Engine::Interp(_)) {
                 self.fit(inputs, outputs)?;
             }
             self.run(inputs, outputs, None, None).map(|_| ())
@@ -294,8 +294,9 @@ impl Kernel {
                     None => either.cpu(),
                 }
             }
-            Engine::Interp => {
-                for (to, from) in outputs.iter_mut().zip(self.interpret(inputs, cancel)?) {
+            Engine::Interp(interpreter) => {
+                let results = interpreter.run(&self.context(), inputs, cancel)?;
+                for (to, from) in outputs.iter_mut().zip(results) {
                     to.bytes_mut().copy_from_slice(from.bytes());
                 }
                 return Ok(false);
@@ -325,15 +326,8 @@ impl Kernel {
         }
     }
 
-    fn interpret(&self, inputs: &[ArrayRef<'_>], cancel: Option<&Cancel>) -> Result<Vec<Array>, RunError> {
-        let outcome = match cancel {
-            Some(cancel) => interp::nest::run_unless(&self.program, inputs, &cancel.0),
-            None => interp::nest::run(&self.program, inputs),
-        };
-        outcome.map(|o| o.outputs).map_err(|e| self.context().interp(e, inputs))
-    }
-
     /// Like [`Kernel::call_into`], and adds the time of the n-th kernel to the n-th of `times`.
+    #[cfg(feature = "reports")]
     pub(crate) fn call_timed(
         &self,
         inputs: &[ArrayRef<'_>],
@@ -350,11 +344,13 @@ impl Kernel {
     }
 
     /// Its loop nests.
+    #[cfg(feature = "reports")]
     pub(crate) fn program(&self) -> &Program {
         &self.program
     }
 
     /// The number of threads that may work on a call.
+    #[cfg(feature = "reports")]
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
@@ -367,7 +363,7 @@ impl Kernel {
             let beside = match &self.engine {
                 Engine::Cpu(module) => module.beside(&binding, self.threads),
                 Engine::Auto(either) => either.cpu().beside(&binding, self.threads),
-                Engine::Gpu(_) | Engine::Interp => Ok(0),
+                Engine::Gpu(_) | Engine::Interp(_) => Ok(0),
             };
             let beside = beside.map_err(|e| context.cpu(e, inputs))?;
             let needed = self.peak.at(&|size| binding.number(size), self.threads).saturating_add(beside);
@@ -404,5 +400,5 @@ mod engine;
 
 use engine::{Engine, OnGpu};
 
-#[cfg(test)]
+#[cfg(all(test, feature = "reports"))]
 mod tests;

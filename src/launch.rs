@@ -1,97 +1,19 @@
 //! Describes as data how a host program launches the kernels of a function's PTX for some sizes.
 
-use std::collections::BTreeMap;
-
-use backends::cpu::object::Status;
 use backends::ptx::{Facts, Module, Word};
 use ir::array::byte_len;
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Program, SymbolSource};
 use ir::{Dtype, Scalar, Size, SymbolId};
+use reports::launches::{self, Argument, Array, Check, Contents, Launch, Launches, Scratch};
 use schedule::{Machine, schedule};
-use serde::Serialize;
-use serde_json::json;
 
 use crate::error::Context;
-use crate::object::Lowered;
-use crate::{CompileError, Function, Options, RunError, Slot};
+use crate::lowered::Lowered;
+use crate::{CompileError, Function, Options, RunError};
 
 /// The shared memory that a block has on every device that the kernels are made for.
 const SHARED: usize = 99 << 10;
-
-/// The launches of a function's kernels for given sizes. All memory is device memory; docs/gpu.md
-/// explains what a host does with this.
-#[derive(Debug, Serialize)]
-struct Launches {
-    function: String,
-    target: String,
-    /// The sizes that the description is for.
-    sizes: BTreeMap<String, i64>,
-    parameters: Vec<Array>,
-    results: Vec<Array>,
-    scratch: Scratch,
-    launches: Vec<Launch>,
-    check: Option<Check>,
-}
-
-/// An array that the host provides in device memory. Scalars are arrays without axes.
-#[derive(Debug, Serialize)]
-struct Array {
-    name: String,
-    dtype: &'static str,
-    shape: Vec<usize>,
-    bytes: usize,
-}
-
-/// Memory that the kernels share, aligned to 256 bytes. It need not be initialized except as
-/// `contents` says.
-#[derive(Debug, Serialize)]
-struct Scratch {
-    bytes: usize,
-    /// The bytes that the host writes to it before the first launch.
-    contents: Vec<Contents>,
-}
-
-#[derive(Debug, Serialize)]
-struct Contents {
-    at: usize,
-    /// Two hexadecimal digits per byte.
-    hex: String,
-}
-
-/// One launch; they run in order.
-#[derive(Debug, Serialize)]
-struct Launch {
-    kernel: String,
-    grid: [u32; 3],
-    block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    shared: usize,
-    /// The 64-bit words of the block of memory that is the kernel's one parameter.
-    arguments: Vec<Argument>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Argument {
-    /// This number.
-    Number(u64),
-    /// The address at this offset in bytes into the scratch memory.
-    Scratch(usize),
-    /// The address of that parameter.
-    Parameter(String),
-    /// The address of that result.
-    Result(String),
-}
-
-/// Where a failed bounds check is recorded: three 64-bit words in the scratch memory. The low half
-/// of the first is 0 if no check failed, else the number of a site, from 1; the others are the
-/// subscript and its bound.
-#[derive(Debug, Serialize)]
-struct Check {
-    at: usize,
-    sites: Vec<String>,
-}
 
 /// The reason why the launches cannot be described.
 #[derive(Debug)]
@@ -143,7 +65,9 @@ pub(crate) fn describe(
     let scheduled = schedule(program, Machine::PTX).map_err(CompileError::from)?;
     let module = Module::compile_with(&scheduled, function.math(options)).map_err(CompileError::from)?;
     let values = match values(program, sizes) {
-        Err(_) if sizes.is_empty() => return Ok(without_sizes(&lowered, &module)),
+        Err(_) if sizes.is_empty() => {
+            return Ok(launches::without_sizes(&lowered.signature, &module.target().to_string()));
+        }
         values => values?,
     };
     let inputs = inputs(program, &values)?;
@@ -175,7 +99,7 @@ pub(crate) fn describe(
     let launches = launches.collect();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let contents = plan.contents().map(|(at, bytes)| Contents { at, hex: hex(bytes) }).collect();
-    let sites: Vec<String> = program.sites.keys().map(|site| lowered.text(Status::Site(site))).collect();
+    let sites: Vec<String> = program.sites.keys().map(|site| lowered.site(site)).collect();
     let launches = Launches {
         function: program.name.clone(),
         target: module.target().to_string(),
@@ -186,23 +110,7 @@ pub(crate) fn describe(
         launches,
         check: (!sites.is_empty()).then_some(Check { at: 0, sites }),
     };
-    // The fields are only text and numbers, so this cannot fail.
-    Ok(serde_json::to_string_pretty(&launches).unwrap_or_default() + "\n")
-}
-
-/// The description without sizes: only the function's parameters and results.
-fn without_sizes(lowered: &Lowered, module: &Module) -> String {
-    let array = |slot: &Slot| json!({ "name": slot.name, "dtype": slot.dtype.name(), "shape": slot.shape });
-    let slots = |slots: &[Slot]| slots.iter().map(array).collect::<Vec<_>>();
-    let described = json!({
-        "function": lowered.program.name,
-        "target": module.target().to_string(),
-        "sizes": null,
-        "parameters": slots(&lowered.signature.params),
-        "results": slots(&lowered.signature.results),
-        "launches": null,
-    });
-    format!("{described:#}\n")
+    Ok(launches.to_json())
 }
 
 /// The value of each size, by symbol number; a length without a name counts as 0.

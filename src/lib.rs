@@ -30,34 +30,66 @@
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
+//!
+//! All features are on by default. A program that embeds the library for its CPU code alone leaves
+//! them out with `default-features = false`.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `files` | [`files`], [`values`], and [`Session`], which loads files |
+//! | `gpu` | [`Device::Gpu`], [`Gpu`] and PTX; [`Function::launches`] with `reports` |
+//! | `interp` | [`Device::Interp`], and the reasons in the error of a broken `@kernels(n)` |
+//! | `objects` | [`Object`]: functions compiled ahead of time |
+//! | `reports` | errors drawn over the source instead of a line each, [`Explanation`], [`Benchmark`], [`json`]; includes `interp` |
+//!
+//! [`Function::compile`] for a device that is left out is error E0262, and [`Device::Auto`] stands
+//! for the CPU without `gpu`.
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "reports")]
 mod bench;
 mod boundary;
 mod error;
 pub mod errors;
+#[cfg(feature = "reports")]
 mod explain;
+#[cfg(feature = "files")]
 pub mod files;
+#[cfg(feature = "reports")]
 pub mod json;
 mod kernel;
+#[cfg(all(feature = "gpu", feature = "reports"))]
 mod launch;
+mod limit;
+#[cfg(any(feature = "objects", all(feature = "gpu", feature = "reports")))]
+mod lowered;
+#[cfg(feature = "objects")]
 mod object;
-mod page;
 pub mod print;
 mod program;
+#[cfg(any(feature = "files", feature = "reports"))]
+mod random;
 pub mod reference;
 pub mod render;
+#[cfg(feature = "reports")]
+mod roof;
+#[cfg(feature = "files")]
 pub mod session;
+#[cfg(feature = "files")]
 pub mod values;
 
 pub use backends::cpu::Simd;
+#[cfg(feature = "objects")]
 pub use backends::cpu::object::{Target, TargetError};
+#[cfg(feature = "gpu")]
 pub use backends::cuda::{Ceilings, DeviceArray, Error as GpuError, Facts, Gpu, Replay};
-pub use backends::ptx::{Math, Phases};
-pub use bench::{BenchError, Benchmark, Measured, Measurement};
+pub use backends::{Math, Phases};
+#[cfg(feature = "reports")]
+pub use bench::BenchError;
 pub use compiler::check::{Signature, Slot, names as builtins};
 pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
+#[cfg(feature = "reports")]
 pub use explain::{ExplainError, Explanation};
 pub use grammar::{Code, Diagnostic, Edit, Highlight, Label, MAX_SOURCE, highlight};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
@@ -65,10 +97,15 @@ pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Cancel, Device, Kernel, Options, Times};
+#[cfg(all(feature = "gpu", feature = "reports"))]
 pub use launch::LaunchError;
+#[cfg(feature = "objects")]
 pub use object::Object;
 pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Part, Report, Source, Style};
+#[cfg(feature = "reports")]
+pub use reports::bench::{Benchmark, Measured, Measurement};
+#[cfg(feature = "files")]
 pub use session::{Outcome, Session, SessionError};
 
 /// An array of zeros. Its memory is mapped only as it is written to, in large pages if it is large.
@@ -77,11 +114,11 @@ fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
 }
 
 /// Runs the README's code as a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "reports"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 /// Runs the code of the page on GPUs as a test.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "gpu"))]
 #[doc = include_str!("../docs/gpu.md")]
 struct Gpus;

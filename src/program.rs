@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use backends::cpu::Listing;
 use grammar::Diagnostic;
 use grammar::ast::Span;
-use ir::Origin;
 use ir::checked::Checked;
 use schedule::{Machine, schedule};
 
+#[cfg(all(feature = "gpu", feature = "reports"))]
+use crate::LaunchError;
 use crate::boundary;
 use crate::error::codes;
-use crate::explain::limit;
+use crate::limit;
 use crate::render::{Report, draw};
-use crate::{
-    BenchError, Benchmark, CompileError, ExplainError, Explanation, Kernel, LaunchError, Options, Signature, Source,
-    Style, Times,
-};
+#[cfg(feature = "reports")]
+use crate::{BenchError, Benchmark, ExplainError, Explanation};
+use crate::{CompileError, Kernel, Options, Signature, Source, Style, Times};
 
 /// A source text, parsed and checked.
 #[derive(Debug)]
@@ -88,6 +88,7 @@ impl Program {
     }
 
     /// One checked function of a source, with the times for reading and checking it.
+    #[cfg(feature = "files")]
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
         let only = Entry { signature: Signature::new(&checked), checked, start: None };
         Program::new(source, vec![only], (parse, check))
@@ -99,6 +100,7 @@ impl Program {
     }
 
     /// The first function, for a program that has at least one.
+    #[cfg(feature = "files")]
     pub(crate) fn first(&self) -> Function<'_> {
         Function { program: self, entry: &self.functions[0] }
     }
@@ -180,11 +182,13 @@ impl<'a> Function<'a> {
         lines.join("\n")
     }
 
+    #[cfg(any(feature = "objects", all(feature = "gpu", feature = "reports")))]
     pub(crate) fn source(&self) -> &'a Arc<Source> {
         &self.program.source
     }
 
     /// Its loop nests, after fusion.
+    #[cfg(any(feature = "objects", all(feature = "gpu", feature = "reports")))]
     pub(crate) fn lower(&self, options: &Options) -> Result<ir::nest::Program, CompileError> {
         Ok(compiler::pipeline::compile(&self.entry.checked, &options.pipeline())?.program)
     }
@@ -219,18 +223,21 @@ impl<'a> Function<'a> {
             Emit::Ir => compiled.program.to_string(),
             Emit::Clif => listing(Listing::Clif)?,
             Emit::Asm => listing(Listing::Asm)?,
+            #[cfg(feature = "gpu")]
             Emit::Ptx => {
                 let scheduled = schedule(&compiled.program, Machine::PTX)?;
                 let module = backends::ptx::Module::compile_with(&scheduled, options.math(&self.entry.checked))?;
-                let written = |origins: &[Origin]| {
-                    let starts = origins.iter().filter(|origin| origin.end > 0).map(|origin| origin.start as usize);
-                    self.program.source.lines_of(starts)
-                };
-                module.annotated(written)
+                module.annotated(|origins| {
+                    let written = origins.iter().filter(|origin| origin.end > 0);
+                    self.program.source.lines_of(written.map(|origin| origin.start as usize))
+                })
             }
+            #[cfg(not(feature = "gpu"))]
+            Emit::Ptx => return Err(CompileError::left_out("PTX", "gpu")),
         })
     }
 
+    #[cfg(all(feature = "gpu", feature = "reports"))]
     pub(crate) fn math(&self, options: &Options) -> crate::Math {
         options.math(&self.entry.checked)
     }
@@ -247,6 +254,7 @@ impl<'a> Function<'a> {
     /// assert!(launches.contains("\"kernel\": \"kernel0\""));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(all(feature = "gpu", feature = "reports"))]
     pub fn launches(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<String, LaunchError> {
         crate::launch::describe(self, options, sizes)
     }
@@ -263,6 +271,7 @@ impl<'a> Function<'a> {
     /// assert_eq!((explanation.bytes_before(), explanation.bytes_after()), (Some(24_000), Some(8_000)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "reports")]
     pub fn explain(&self, options: &Options, sizes: &[(&str, i64)]) -> Result<Explanation, ExplainError> {
         let source = Arc::clone(&self.program.source);
         let fault = |message| ExplainError::Compile(CompileError::fault(message));
@@ -283,6 +292,7 @@ pub enum Emit {
     Ptx,
 }
 
+#[cfg(feature = "reports")]
 impl Function<'_> {
     /// Measures the function with and without fusion. A size name that is not given a size gets one
     /// that makes the arrays large. `progress` is called with the finished fraction, from 0 to 1.
@@ -293,11 +303,12 @@ impl Function<'_> {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Benchmark, BenchError> {
         let fault = |message| BenchError::Explain(ExplainError::Compile(CompileError::fault(message)));
-        boundary::enter(fault, || Benchmark::new(self, options, sizes, progress))
+        boundary::enter(fault, || crate::bench::measure(self, options, sizes, progress))
     }
 }
 
 impl Errors {
+    #[cfg(feature = "files")]
     pub(crate) fn new(source: Arc<Source>, diagnostics: Vec<Diagnostic>) -> Errors {
         Errors { source, diagnostics }
     }

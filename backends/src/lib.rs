@@ -4,16 +4,25 @@
 //! `cuda` runs the code that `ptx` generates. The engines share the other modules: `fold` analyses
 //! reductions, `slots` assigns memory to temporaries, `pages` allocates zeroed memory, and `call`
 //! checks the arrays of a call.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `gpu` | `ptx` and `cuda`: code for CUDA devices, and their driver |
+//! | `objects` | `cpu::object`: object files for C |
 
 pub mod abi;
 mod call;
 pub mod cpu;
+#[cfg(feature = "gpu")]
 pub mod cuda;
 mod error;
 pub mod float_mode;
 mod fold;
 mod pages;
+#[cfg(feature = "gpu")]
 pub mod ptx;
+mod settings;
 mod slots;
 
 pub use pages::zeroed_words;
+pub use settings::{Math, Phases};

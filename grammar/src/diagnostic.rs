@@ -148,3 +148,13 @@ impl From<&Diagnostic> for Report {
         }
     }
 }
+
+/// Whether the drawing is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Text alone.
+    #[default]
+    Plain,
+    /// With ANSI colours.
+    Colored,
+}

@@ -11,77 +11,15 @@ use crate::diagnostic::Diagnostic;
 use crate::report::quote;
 use crate::{codes, hidden, hints};
 
-/// A kind of token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Logos)]
-#[logos(error = Reason)]
-#[logos(skip(r"[ \t\r\x0c\u{a0}]+"))]
-#[logos(skip(r"#[^\n]*", allow_greedy = true))]
-#[rustfmt::skip]
-pub(crate) enum Tok {
-    #[token("fn")] Fn,
-    #[token("let")] Let,
-    #[token("if")] If,
-    #[token("then")] Then,
-    #[token("else")] Else,
-    #[token("bool", |_| Dtype::Bool)]
-    #[token("i8", |_| Dtype::I8)]
-    #[token("u8", |_| Dtype::U8)]
-    #[token("i32", |_| Dtype::I32)]
-    #[token("i64", |_| Dtype::I64)]
-    #[token("u32", |_| Dtype::U32)]
-    #[token("u64", |_| Dtype::U64)]
-    #[token("f16", |_| Dtype::F16)]
-    #[token("bf16", |_| Dtype::Bf16)]
-    #[token("f32", |_| Dtype::F32)]
-    #[token("f64", |_| Dtype::F64)]
-    Dtype(Dtype),
-    #[regex("[A-Za-z_][A-Za-z0-9_]*")] Name,
-    #[regex(r"\.?[0-9]", number)] Number,
-    #[token("_", priority = 10)] Hole,
-    #[token("(")] OpenRound,
-    #[token(")")] CloseRound,
-    #[token("[")] OpenSquare,
-    #[token("]")] CloseSquare,
-    #[token("{")] OpenBrace,
-    #[token("}")] CloseBrace,
-    #[token(",")] Comma,
-    #[token(":")] Colon,
-    #[token("->")] Arrow,
-    #[token("=")] Equals,
-    #[token("||")] OrOr,
-    #[token("&&")] AndAnd,
-    #[token("!")] Bang,
-    #[token("==")] Eq,
-    #[token("!=")] Ne,
-    #[token("<")] Lt,
-    #[token("<=")] Le,
-    #[token(">")] Gt,
-    #[token(">=")] Ge,
-    #[token("+")] Plus,
-    #[token("-")] Minus,
-    #[token("*")] Star,
-    #[token("/")] Slash,
-    #[token("%")] Percent,
-    #[token("@")] At,
-    #[token("^")] Caret,
-    /// The end of a statement: a `;` as written, which inside brackets is a mistake that the parser
-    /// reports.
-    #[token(";")] Semicolon,
-    /// From the lexer, any line end; after the layout, only those that end a statement.
-    #[token("\n")] Newline,
-    /// Text that the lexer has reported as an error.
-    #[regex(r#"'[^'\n]*'?|"[^"\n]*"?|[‘’‚‛][^‘’‚‛\n]*[‘’‚‛]?|[“”„‟«»][^“”„‟«»\n]*[“”„‟«»]?"#, |_| wrong(Reason::Text))]
-    #[regex(r"&|\||~|<<|>>|\*\*|===|!==|<>|=<|=>|:=|\+=|-=|\*=|/=|\+\+|\?|\.|\\", |_| wrong(Reason::Operator))]
-    #[token("//", comment)]
-    #[token("/*", comment)]
-    #[token("\u{feff}", byte_order_mark)]
-    Wrong,
-    /// Not in any text: inserted before tokens that are to be read as the head of a function, as a
-    /// statement, or as a result.
-    AsHeader,
-    AsStatement,
-    AsResult,
+/// The kinds of tokens, generated from `tokens.logos`.
+#[expect(clippy::all, unused, unused_qualifications, reason = "generated")]
+mod tokens {
+    use super::{Dtype, Reason, byte_order_mark, comment, number, wrong};
+
+    include!("tokens.generated");
 }
+
+pub(crate) use tokens::Tok;
 
 /// A token where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

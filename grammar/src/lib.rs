@@ -18,7 +18,7 @@ mod read;
 mod report;
 pub mod source;
 
-pub use diagnostic::{Code, Diagnostic, Edit, Label, Report};
+pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Style};
 pub use format::format;
 pub use highlight::{Highlight, highlight};
 pub use layout::Lines;
@@ -43,5 +43,5 @@ fn depth_error(span: ast::Span) -> Diagnostic {
 
 #[expect(clippy::all, unused_qualifications, reason = "generated")]
 mod parser {
-    include!(concat!(env!("OUT_DIR"), "/grammar.rs"));
+    include!("grammar.generated");
 }

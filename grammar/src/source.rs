@@ -62,6 +62,17 @@ impl Source {
         }
     }
 
+    /// Where a byte is: the name that errors give its part, its line and its character there, from
+    /// 1.
+    pub fn place(&self, at: usize) -> (&str, usize, usize) {
+        let at = clamp(&self.text, &(at..at)).start;
+        let (part, name, first) = self.part(at);
+        let before = &self.text[part.start..at];
+        let begin = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = first + before.bytes().filter(|byte| *byte == b'\n').count();
+        (name, line, before[begin..].chars().count() + 1)
+    }
+
     /// The lines that contain these bytes of the text, without repetition, for comments.
     pub fn lines_of(&self, bytes: impl IntoIterator<Item = usize>) -> Vec<String> {
         let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);

@@ -6,17 +6,7 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use grammar::source::{clamp, one_line, unprintable, visible};
-use grammar::{Report, Source};
-
-/// Whether the drawing is coloured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
-    /// Text alone.
-    #[default]
-    Plain,
-    /// With ANSI colours.
-    Colored,
-}
+use grammar::{Report, Source, Style};
 
 /// The report over its source, without a newline at the end.
 pub fn draw(source: &Source, report: &Report, style: Style) -> String {

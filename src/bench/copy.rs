@@ -5,15 +5,17 @@
 //! where it chooses slow stores.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ir::Dtype;
 use ir::array::Array;
+use reports::bench::Measured;
 
-use super::{BenchError, Measured};
+use super::BenchError;
+#[cfg(feature = "gpu")]
+use crate::DeviceArray;
 use crate::kernel::Kernel;
-use crate::{CompileError, Device, DeviceArray, Gpu, Options, Program, RunError};
+use crate::{CompileError, Device, Options, Program, RunError};
 
 /// The size in bytes of each of the two arrays of the largest copy: larger than the caches of most
 /// machines.
@@ -36,6 +38,7 @@ pub(crate) struct Copies {
 /// The source and destination arrays of the copies, by size in bytes.
 enum Place {
     Host(Box<Kernel>, BTreeMap<usize, (Array, Array)>),
+    #[cfg(feature = "gpu")]
     Gpu(BTreeMap<usize, (DeviceArray, DeviceArray)>),
 }
 
@@ -48,11 +51,40 @@ pub(super) struct Beside {
     pub in_cache: bool,
 }
 
+impl Place {
+    /// Arrays of these sizes.
+    fn new(
+        options: &Options,
+        _kernel: Option<&Kernel>,
+        sizes: impl Iterator<Item = usize>,
+    ) -> Result<Place, BenchError> {
+        #[cfg(feature = "gpu")]
+        if let Some(gpu) = _kernel.and_then(Kernel::gpu) {
+            let array = |bytes: usize| DeviceArray::zeros(gpu, Dtype::U8, &[bytes]).map_err(BenchError::Gpu);
+            let both = |bytes: usize| Ok((bytes, (array(bytes)?, array(bytes)?)));
+            return Ok(Place::Gpu(sizes.map(both).collect::<Result<_, BenchError>>()?));
+        }
+        let options = Options { device: Device::Cpu, ..options.clone() };
+        let program = Program::parse(COPY).map_err(|e| CompileError::fault(e.to_string()))?;
+        let only = program.main().map_err(|e| CompileError::fault(e.to_string()))?;
+        let kernel = only.compile(&options)?;
+        let array = |bytes: usize, value| {
+            let mut array = crate::zeros(Dtype::U32, &[bytes.div_ceil(WORD)])?;
+            // Touch the pages, so that they are mapped.
+            array.bytes_mut().fill(value);
+            Ok::<_, BenchError>(array)
+        };
+        let both = |bytes: usize| Ok((bytes, (array(bytes, 1)?, array(bytes, 2)?)));
+        Ok(Place::Host(Box::new(kernel), sizes.map(both).collect::<Result<_, BenchError>>()?))
+    }
+}
+
 impl Copies {
-    /// The largest copy, and others that move about as many bytes as `moved`.
+    /// The largest copy, and others that move about as many bytes as `moved`, where `kernel` runs;
+    /// without one, on the CPU.
     pub(crate) fn new(
         options: &Options,
-        gpu: Option<&Arc<Gpu>>,
+        kernel: Option<&Kernel>,
         moved: impl Iterator<Item = u64>,
     ) -> Result<Copies, BenchError> {
         // The largest of the sizes within a factor of two represents all of them.
@@ -61,27 +93,7 @@ impl Copies {
             let class = classes.entry(bytes.ilog2()).or_default();
             *class = bytes.max(*class);
         }
-        let place = match gpu {
-            None => {
-                let options = Options { device: Device::Cpu, ..options.clone() };
-                let program = Program::parse(COPY).map_err(|e| CompileError::fault(e.to_string()))?;
-                let only = program.main().map_err(|e| CompileError::fault(e.to_string()))?;
-                let kernel = only.compile(&options)?;
-                let array = |bytes: usize, value| {
-                    let mut array = crate::zeros(Dtype::U32, &[bytes.div_ceil(WORD)])?;
-                    // Touch the pages, so that they are mapped.
-                    array.bytes_mut().fill(value);
-                    Ok::<_, BenchError>(array)
-                };
-                let both = |bytes: &usize| Ok((*bytes, (array(*bytes, 1)?, array(*bytes, 2)?)));
-                Place::Host(Box::new(kernel), classes.values().map(both).collect::<Result<_, BenchError>>()?)
-            }
-            Some(gpu) => {
-                let array = |bytes: usize| DeviceArray::zeros(gpu, Dtype::U8, &[bytes]).map_err(BenchError::Gpu);
-                let both = |bytes: &usize| Ok((*bytes, (array(*bytes)?, array(*bytes)?)));
-                Place::Gpu(classes.values().map(both).collect::<Result<_, BenchError>>()?)
-            }
-        };
+        let place = Place::new(options, kernel, classes.values().copied())?;
         Ok(Copies { place, times: classes.into_values().map(|bytes| (bytes, vec![])).collect() })
     }
 
@@ -93,6 +105,7 @@ impl Copies {
                     let Some((from, to)) = arrays.get_mut(bytes) else { continue };
                     copy(kernel, from, to)?
                 }
+                #[cfg(feature = "gpu")]
                 Place::Gpu(arrays) => {
                     let Some((from, to)) = arrays.get_mut(bytes) else { continue };
                     from.copy_to(to).map_err(BenchError::Gpu)?

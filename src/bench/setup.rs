@@ -10,7 +10,7 @@ use ir::nest::{Program, Role, SymbolSource};
 use ir::size::SizeError;
 use ir::{Dtype, Scalar, Size, SymbolId};
 
-use crate::values::random;
+use crate::random::random;
 
 /// Sizes that are not given are chosen so that inputs and results take at most this many bytes.
 const WORKING_SET: i64 = 256 << 20;

@@ -4,8 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use backends::cuda::Failure;
-use ir::array::{ArrayError, ArrayRef};
+use ir::array::ArrayError;
 use ir::bind::{BindError, Fault, Given};
 use ir::nest::{Place, Program, Requirement, SymbolSource};
 use ir::sabotage::{self, Bug};
@@ -48,7 +47,8 @@ impl Context<'_> {
         })
     }
 
-    pub fn interp(&self, error: interp::nest::RunError, inputs: &[ArrayRef<'_>]) -> RunError {
+    #[cfg(feature = "interp")]
+    pub fn interp(&self, error: interp::nest::RunError, inputs: &[ir::array::ArrayRef<'_>]) -> RunError {
         use interp::nest::RunError as E;
         match error {
             E::Bind(e) => self.bind(e, inputs),
@@ -72,14 +72,6 @@ impl Context<'_> {
             e @ (E::OutputCount { .. } | E::OutputDtype { .. } | E::OutputShape { .. }) => {
                 self.error(RunErrorKind::Engine(e.to_string()))
             }
-        }
-    }
-
-    pub fn gpu(&self, error: Failure, inputs: &[impl Given]) -> RunError {
-        match error {
-            Failure::Call(error) => self.cpu(error, inputs),
-            Failure::Memory { needed, limit } => self.error(RunErrorKind::DeviceMemory { needed, limit }),
-            Failure::Device(error) => self.error(RunErrorKind::Gpu(error)),
         }
     }
 

@@ -16,7 +16,6 @@ use ir::Dtype;
 use super::baton::Hand;
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
-use super::object::gemm as product;
 use super::{CompileError, transpose};
 use crate::abi::GemmCall;
 
@@ -206,6 +205,14 @@ macro_rules! gemm {
 gemm!(gemm_f32, f32, matrixmultiply::sgemm);
 gemm!(gemm_f64, f64, matrixmultiply::dgemm);
 
+/// The block sizes of matrix products in objects (see `object::gemm`) along the inner index, the
+/// rows and the columns. They are multiples of every tile size.
+pub(super) const INNER: i64 = 192;
+pub(super) const BLOCK_ROWS: i64 = 168;
+pub(super) const BLOCK_COLUMNS: i64 = 512;
+/// The number of elements of the packing buffer.
+const WORK: usize = ((BLOCK_ROWS + BLOCK_COLUMNS) * INNER) as usize;
+
 /// The implementation of matrix products of a type.
 pub(super) struct Gemm {
     pub(super) helper: Helper,
@@ -223,8 +230,8 @@ impl Gemm {
     pub(super) fn new(dtype: Dtype, host: Host) -> Gemm {
         if host == Host::Anywhere {
             let helper = if dtype == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
-            let (rows, inner) = (product::BLOCK_ROWS as usize, product::INNER as usize);
-            return Gemm { helper, work: product::WORK * dtype.bytes(), rows, inner };
+            let (rows, inner) = (BLOCK_ROWS as usize, INNER as usize);
+            return Gemm { helper, work: WORK * dtype.bytes(), rows, inner };
         }
         match dtype {
             #[cfg(target_arch = "x86_64")]

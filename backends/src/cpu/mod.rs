@@ -42,8 +42,9 @@ mod leaf;
 mod listing;
 mod memory;
 mod nest;
+#[cfg(feature = "objects")]
 pub mod object;
-#[cfg(test)]
+#[cfg(all(test, feature = "objects"))]
 mod objects;
 mod pick;
 mod pool;

@@ -67,18 +67,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// How exactly functions are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Math {
-    /// Bit for bit as on every engine.
-    #[default]
-    Exact,
-    /// Contractions round their `f32` factors to TF32 (11 significant bits), so that tensor cores
-    /// can multiply them.
-    Fast,
-}
-
+pub use crate::settings::{Math, Phases};
 pub use compile::Module;
 pub use plan::{Plan, Planned, Word};
-pub use run::{Device, Facts, Launch, Phases, RunError, Runner};
+pub use run::{Device, Facts, Launch, RunError, Runner};
 pub(crate) use run::{Resident, ResidentCall};

@@ -11,10 +11,10 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault, Given};
 use ir::nest::SiteId;
 
-use super::Target;
 use super::compile::Module;
 use super::emit::Argument;
 use super::plan::{FAULT, Plan, Planned, Word};
+use super::{Phases, Target};
 use crate::call;
 use crate::error::RunError as CallError;
 
@@ -113,19 +113,6 @@ impl<E> From<BindError> for RunError<E> {
     fn from(error: BindError) -> RunError<E> {
         RunError::Call(error.into())
     }
-}
-
-/// The durations of the phases of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Phases {
-    /// Assembling kernels that were not loaded yet.
-    pub assemble: Duration,
-    /// Copying inputs to the device.
-    pub upload: Duration,
-    /// The kernels.
-    pub kernels: Duration,
-    /// Copying results from the device.
-    pub download: Duration,
 }
 
 /// An array in the memory of a device.

@@ -53,7 +53,7 @@ impl Folder {
 }
 
 fn drawn(e: &FileError) -> String {
-    reports::draw::draw(&grammar::Source::from(""), &e.report(), reports::Style::Plain)
+    reports::draw::draw(&grammar::Source::from(""), &e.report(), grammar::Style::Plain)
 }
 
 /// The places to write an array of a type to.

@@ -11,7 +11,7 @@ use fuseloop::{Source, Style, errors};
 use tests::page::blocks;
 
 /// Codes with no example on their page: no user program should give them, or only with a GPU.
-const NO_EXAMPLE: &[u16] = &[242, 243, 260, 261, 299];
+const NO_EXAMPLE: &[u16] = &[242, 243, 260, 261, 262, 299];
 
 /// Codes with a session with files as their example, which `cli/tests/sessions.rs` runs.
 const SESSIONS: Range<u16> = 300..400;

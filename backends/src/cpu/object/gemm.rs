@@ -17,15 +17,9 @@ use super::target::Target;
 use crate::abi::GemmCall;
 use crate::cpu::CompileError;
 use crate::cpu::emit::own_memory;
+use crate::cpu::jit::{BLOCK_COLUMNS, BLOCK_ROWS, INNER};
 use crate::cpu::wide::product;
 
-/// The block sizes along the inner index, the rows and the columns. They are multiples of every
-/// tile size.
-pub(in crate::cpu) const INNER: i64 = 192;
-pub(in crate::cpu) const BLOCK_ROWS: i64 = 168;
-const BLOCK_COLUMNS: i64 = 512;
-/// The number of elements of the packing buffer.
-pub(in crate::cpu) const WORK: usize = ((BLOCK_ROWS + BLOCK_COLUMNS) * INNER) as usize;
 /// The rows of a tile in Cranelift's vectors, and the vectors per row.
 const ROWS: i64 = 6;
 const VECTORS: i64 = 2;

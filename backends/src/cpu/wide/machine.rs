@@ -35,6 +35,7 @@ impl Memory {
 
     /// For an unknown machine: assumes the page prefetcher, since machines with it gain as much as
     /// others lose.
+    #[cfg(feature = "objects")]
     pub(in crate::cpu) fn unknown() -> Memory {
         Memory { every: false, along_pages: true }
     }

@@ -18,6 +18,7 @@ mod inst;
 mod lanes;
 mod machine;
 mod neighbours;
+#[cfg(feature = "objects")]
 pub(super) mod product;
 mod reduce;
 mod scan;

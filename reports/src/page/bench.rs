@@ -1,16 +1,16 @@
 //! The gain from fusion, as a page.
 
+use grammar::source::visible;
 use maud::{Markup, html};
 
 use super::roofline::{self, Point};
 use super::{colour, figure, marked, page};
-use crate::bench::report::{share, time, verdict};
+use crate::bench::text::{share, time, verdict};
 use crate::bench::{Benchmark, Difference, Measured, Measurement};
-use crate::explain::roof::Roof;
-use crate::render::visible;
+use crate::roof::Roof;
 
-/// The page.
-pub(crate) fn write(b: &Benchmark) -> String {
+/// The page. Without a roof there was no memory to measure one.
+pub fn write(b: &Benchmark, roof: Option<&Roof>) -> String {
     let sizes: Vec<String> = b.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();
     let slowest = [&b.unfused, &b.fused].map(|form| form.total.time.as_secs_f64()).into_iter().fold(1e-9, f64::max);
     let copy = b.copy.rate().unwrap_or(0.0);
@@ -37,7 +37,7 @@ pub(crate) fn write(b: &Benchmark) -> String {
         @if b.difference != Difference::Same { (table("Without fusion", &b.unfused, slowest, false)) }
         (table(if b.difference == Difference::Same { "Fused or not" } else { "Fused" }, &b.fused, slowest, true))
         h2 { "Roofline" }
-        (roofline(b))
+        (roofline(b, roof))
     };
     page(&format!("{}: {}", b.function, verdict(b)), &body)
 }
@@ -70,8 +70,7 @@ fn table(name: &str, form: &Measurement, slowest: f64, fused: bool) -> Markup {
     }
 }
 
-fn roofline(b: &Benchmark) -> Markup {
-    let roof = if b.gpu.is_some() { Some(Roof::here()) } else { Roof::of_cpu() };
+fn roofline(b: &Benchmark, roof: Option<&Roof>) -> Markup {
     let Some(roof) = roof else {
         return html! { p { "There is no memory to measure what this machine allows." } };
     };
@@ -88,6 +87,6 @@ fn roofline(b: &Benchmark) -> Markup {
             "What this machine allows, measured beside, and what the kernels reach of it. Arrays that stay in caches, and bytes that streaming "
             "stores save, can lift a kernel above the slope."
         }
-        (roofline::write(&roof, &before.chain(after).collect::<Vec<_>>()))
+        (roofline::write(roof, &before.chain(after).collect::<Vec<_>>()))
     }
 }

@@ -5,7 +5,7 @@
 use maud::{Markup, html};
 
 use super::colour;
-use crate::explain::roof::Roof;
+use crate::roof::Roof;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 380.0;

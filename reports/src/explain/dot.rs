@@ -4,9 +4,8 @@
 use std::fmt::Write;
 
 use compiler::explain::{Report, Verdict};
+use grammar::source::one_line;
 use ir::decision::{FusionPass, Pair};
-
-use crate::render::one_line;
 
 /// The graph.
 pub fn write(report: &Report) -> String {

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use grammar::source::one_line;
 use maud::{Markup, html};
 
 use super::colour;
-use crate::render::one_line;
 
 /// The width of the page.
 const PAGE: f64 = 1130.0;

@@ -5,13 +5,14 @@ use std::fmt::Write;
 
 use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
 use compiler::fusion::MAX_OPERATIONS;
+use grammar::source::visible;
+use grammar::{Report as Drawn, Source, Style};
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 
 use super::fold::{self, Bundle};
-use super::roof::Roof;
-use crate::render::{Report as Drawn, draw_note, visible};
-use crate::{Source, Style};
+use crate::draw::draw_note;
+use crate::roof::Roof;
 
 /// How far from 1 a ratio may be and still count as 1.
 const TIE: f64 = 1e-9;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use grammar::Source;
 use grammar::source::clamp;
 use ir::Origin;
 use ir::decision::{FusionPass, Pair};
 use serde::Serialize;
 
-use super::roof::{Least, Roof};
-use crate::Source;
+use crate::roof::{Least, Roof};
 
 /// Incremented when a field changes its meaning, but not when one is added.
 const VERSION: u32 = 2;

@@ -16,12 +16,11 @@ mod graph;
 mod roofline;
 mod source;
 
+use grammar::source::visible;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::render::visible;
-
-pub(crate) use bench::write as bench;
-pub(crate) use explain::write as explain;
+pub use bench::write as bench;
+pub use explain::write as explain;
 
 /// The colours of kernels, which repeat.
 const COLOURS: usize = 8;

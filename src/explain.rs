@@ -1,11 +1,4 @@
-//! The report on fusion of a function: as text, as JSON, and as a graph. (`page` makes the page.)
-
-mod dot;
-pub(crate) mod fold;
-mod json;
-pub(crate) mod limit;
-pub(crate) mod roof;
-pub(crate) mod text;
+//! The report on fusion of a function. (The crate `reports` writes it as text.)
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +9,10 @@ use interp::scalar::ARITHMETIC;
 use ir::SymbolId;
 use ir::checked::Checked;
 use ir::nest::{Program, Relation, Requirement};
+use reports::page;
+use reports::roof::Roof;
 
-use crate::{CompileError, Device, Options, Source, Style, page};
+use crate::{CompileError, Device, Options, Source, Style, roof};
 
 /// The report on fusion of a function: its kernels before and after, how much they move and
 /// compute, and for each pair of operations that could share a kernel whether they do, or the
@@ -29,7 +24,7 @@ pub struct Explanation {
     /// The program before fusion, and the options that it was fused with.
     unfused: (Program, compiler::pipeline::Options),
     /// The device's limits, if the kernels are for a GPU.
-    roof: Option<roof::Roof>,
+    roof: Option<Roof>,
 }
 
 /// The reason why there is no report.
@@ -85,7 +80,7 @@ impl Explanation {
         let pipeline = options.pipeline();
         let compiled = compiler::pipeline::compile(checked, &pipeline).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
-        let roof = (options.device == Device::Gpu).then(roof::Roof::here);
+        let roof = (options.device == Device::Gpu).then(roof::of_gpu);
         Ok(Explanation { source, report, unfused: (compiled.unfused, pipeline), roof })
     }
 
@@ -128,29 +123,29 @@ impl Explanation {
     /// The report for people, on at most two screens: for a large program, the kernels that move
     /// the most, the beginning of their loops, and the most expensive decisions.
     pub fn render(&self, style: Style) -> String {
-        text::render(&self.source, &self.report, self.roof.as_ref(), style, false)
+        reports::explain::text(&self.source, &self.report, self.roof.as_ref(), style, false)
     }
 
     /// The whole report, for people, however long it is.
     pub fn render_all(&self, style: Style) -> String {
-        text::render(&self.source, &self.report, self.roof.as_ref(), style, true)
+        reports::explain::text(&self.source, &self.report, self.roof.as_ref(), style, true)
     }
 
     /// The report for programs, as one line with the fields listed in `docs/json.md`.
     pub fn to_json(&self) -> String {
-        json::write(&self.source, &self.report, self.roof.as_ref())
+        reports::explain::json(&self.source, &self.report, self.roof.as_ref())
     }
 
     /// The report as a self-contained HTML page. Its roofline is that of the GPU, or of this
     /// machine's processor, which takes part of a second to measure.
     pub fn to_html(&self) -> String {
-        let roof = self.roof.clone().or_else(roof::Roof::of_cpu);
+        let roof = self.roof.clone().or_else(roof::of_cpu);
         page::explain(&self.source, &self.report, roof.as_ref())
     }
 
     /// The operations and the flows between them, grouped by kernel: a graph for Graphviz.
     pub fn to_dot(&self) -> String {
-        dot::write(&self.report)
+        reports::explain::dot(&self.report)
     }
 }
 

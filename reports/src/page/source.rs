@@ -1,9 +1,9 @@
 //! The source with its operations shaded by the kernel that computes them.
 
+use grammar::source::visible;
 use maud::{Markup, html};
 
 use super::colour;
-use crate::render::visible;
 
 /// A span of the text that is an operation of a kernel.
 pub(super) struct Shade<'r> {

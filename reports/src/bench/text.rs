@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use grammar::source::visible;
 use serde::Serialize;
 
-use super::{Benchmark, Difference, Measured, Measurement, copy};
-use crate::render::visible;
+use super::{Benchmark, Difference, Measured, Measurement};
 
 /// Incremented when a field changes its meaning, but not when one is added.
 const VERSION: u32 = 2;
@@ -28,7 +28,7 @@ pub(super) fn text(b: &Benchmark, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let megabytes = b.working_set as f64 / 1e6;
     writeln!(f, "inputs and results take {megabytes:.1} MB; medians and quartiles of {} rounds", b.rounds)?;
     let rate = b.copy.rate().unwrap_or(0.0);
-    let large = copy::LARGEST / 1_000_000;
+    let large = b.copy.bytes.unwrap_or(0) / 2 / 1_000_000;
     writeln!(
         f,
         "a copy of {large} MB, by {by} in the same rounds, moves {rate:.1} GB/s; `of copy`: of one that moves as many bytes"

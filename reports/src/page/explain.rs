@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use compiler::analysis::cost::NOMINAL;
 use compiler::explain::{Decided, KernelReport, Report, Stage, Verdict};
+use grammar::Source;
+use grammar::source::{one_line, visible};
 use ir::decision::Pair;
 use ir::nest::KernelId;
 use maud::{Markup, html};
@@ -13,11 +15,9 @@ use super::graph::{self, Flow, Node};
 use super::roofline::{self, Point};
 use super::source::{self, Shade};
 use super::{colour, figure, marked, page};
-use crate::Source;
 use crate::explain::fold::{self, Alike, Bundle};
-use crate::explain::roof::Roof;
 use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
-use crate::render::{one_line, visible};
+use crate::roof::Roof;
 
 /// The maximum number of kernels shown with their loops, before and after, and of lines of each.
 const KERNELS: usize = 40;
@@ -51,7 +51,7 @@ impl View<'_> {
 }
 
 /// The page.
-pub(crate) fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
+pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
     let (before, after) = (&report.before, &report.after);
     let mut homes = vec![0; report.operations.len()];
     for (k, kernel) in after.kernels.iter().enumerate().rev() {

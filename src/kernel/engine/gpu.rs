@@ -1,0 +1,141 @@
+//! Kernels on a GPU, and arrays in its memory.
+
+use std::sync::Arc;
+#[cfg(feature = "reports")]
+use std::time::Duration;
+
+use backends::cuda::{self, Cache, DeviceArray, Gpu, Replay};
+use backends::{Phases, cpu};
+use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::nest::Program;
+use schedule::{Machine, schedule};
+
+use super::{Engine, on_cpu};
+use crate::error::Context;
+use crate::{CompileError, Kernel, Options, RunError, RunErrorKind};
+
+/// A kernel on a GPU.
+pub(in crate::kernel) struct OnGpu {
+    module: cuda::Module,
+    cpu: cpu::Options,
+}
+
+impl Engine {
+    /// The GPU that it runs on, if one is ready.
+    fn on_gpu(&self) -> Option<&OnGpu> {
+        match self {
+            Engine::Gpu(gpu) => Some(gpu),
+            Engine::Auto(either) => either.gpu.get()?.as_ref(),
+            Engine::Cpu(_) | Engine::Interp(_) => None,
+        }
+    }
+}
+
+impl OnGpu {
+    pub(super) fn new(program: &Program, options: &Options, cpu: cpu::Options) -> Result<OnGpu, CompileError> {
+        let gpu = Gpu::get(0)?;
+        let limit = options.max_device_memory.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let cache = options.cache.as_ref().map(Cache::new);
+        let scheduled = schedule(program, Machine::PTX)?;
+        Ok(OnGpu { module: cuda::Module::new(&gpu, &scheduled, options.math, limit, cache.as_ref())?, cpu })
+    }
+
+    /// Runs a call. A GPU finds subscripts out of bounds in no fixed order, so after a fault the
+    /// CPU repeats the call to find the first.
+    pub(in crate::kernel) fn run(
+        &self,
+        context: &Context<'_>,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        phases: Option<&mut Phases>,
+    ) -> Result<(), RunError> {
+        let failure = match self.module.run(inputs, outputs, phases) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        if let cuda::Failure::Call(cpu::RunError::Fault(_)) = failure {
+            let mut own = vec![];
+            for output in outputs.iter() {
+                own.push(crate::zeros(output.dtype(), output.shape()).map_err(|e| context.array(e))?);
+            }
+            let mut own: Vec<_> = own.iter_mut().map(Array::as_mut).collect();
+            if let Ok(module) = on_cpu(context.program, &self.cpu)
+                && let Err(error) = module.run(inputs, &mut own, 1)
+            {
+                return Err(context.cpu(error, inputs));
+            }
+        }
+        Err(context.gpu(failure, inputs))
+    }
+
+    /// Whether the device is already open.
+    pub(super) fn is_ready() -> bool {
+        Gpu::is_ready(0)
+    }
+}
+
+impl Kernel {
+    /// The GPU that it runs on, if it is compiled for one.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        self.engine.on_gpu().map(|gpu| gpu.module.gpu())
+    }
+
+    /// The name of that GPU.
+    #[cfg(feature = "reports")]
+    pub(crate) fn gpu_name(&self) -> Option<String> {
+        self.gpu().map(|gpu| gpu.facts().name)
+    }
+
+    fn on_gpu(&self) -> Result<&OnGpu, RunError> {
+        self.engine.on_gpu().ok_or_else(|| self.context().error(RunErrorKind::NotOnGpu))
+    }
+
+    /// Calls the function on arrays in the GPU's memory. Its kernels may still be running when this
+    /// returns; later uses of the results wait for them.
+    pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
+        self.enter(|| self.results_on_gpu(inputs))
+    }
+
+    fn results_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
+        let gpu = self.on_gpu()?;
+        let shapes = gpu.module.output_shapes(inputs).map_err(|e| self.context().gpu(e, inputs))?;
+        let slots = self.signature.results.iter().zip(shapes);
+        let zeros = slots.map(|(slot, shape)| DeviceArray::new(gpu.module.gpu(), slot.dtype, &shape));
+        let zeros: Result<Vec<_>, _> = zeros.collect();
+        let mut outputs = zeros.map_err(|e| self.context().gpu(e.into(), inputs))?;
+        self.call_on_gpu_into(inputs, &mut outputs.iter_mut().collect::<Vec<_>>())?;
+        Ok(outputs)
+    }
+
+    /// Calls the function on arrays in the GPU's memory and writes its results to other such
+    /// arrays.
+    pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
+        self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
+    }
+
+    /// Arrays of the host, copied to the GPU's memory.
+    #[cfg(feature = "reports")]
+    pub(crate) fn upload(&self, arrays: &[Array]) -> Result<Vec<DeviceArray>, RunError> {
+        let gpu = self.on_gpu()?.module.gpu();
+        let none: [ArrayRef<'_>; 0] = [];
+        let upload = |array: &Array| DeviceArray::upload(gpu, array.as_ref());
+        arrays.iter().map(|a| upload(a).map_err(|e| self.context().gpu(e.into(), &none))).collect()
+    }
+
+    /// Like [`Kernel::call_on_gpu_into`], but waits, and adds the time of each kernel to its entry.
+    #[cfg(feature = "reports")]
+    pub(crate) fn call_timed_on_gpu(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        times: &mut [Duration],
+    ) -> Result<(), RunError> {
+        self.on_gpu()?.module.run_timed(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
+    }
+
+    /// Prepares calls that are replayed together, each on inputs and results of its own.
+    pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, RunError> {
+        let none: [ArrayRef<'_>; 0] = [];
+        self.on_gpu()?.module.record(calls).map_err(|e| self.context().gpu(e, &none))
+    }
+}

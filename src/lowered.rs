@@ -1,0 +1,49 @@
+//! Lowered functions for hosts other than this library, with what their failures mean in the terms
+//! of the source.
+
+use std::sync::Arc;
+
+use ir::Origin;
+use ir::nest::{Place, Program, SiteId};
+
+use crate::error::named;
+use crate::{CompileError, Function, Options, Signature, Source};
+
+/// A function that is being compiled for another host.
+pub(crate) struct Lowered {
+    pub(crate) source: Arc<Source>,
+    pub(crate) signature: Signature,
+    pub(crate) program: Program,
+}
+
+impl Lowered {
+    pub(crate) fn new(function: &Function<'_>, options: &Options) -> Result<Lowered, CompileError> {
+        function.hold_kernels()?;
+        let (source, signature) = (Arc::clone(function.source()), function.signature().clone());
+        Ok(Lowered { source, signature, program: function.lower(options)? })
+    }
+
+    /// What is wrong if the check at a site fails.
+    pub(crate) fn site(&self, site: SiteId) -> String {
+        let site = &self.program.sites[site];
+        let place = self.place(site.origin);
+        match &site.what {
+            Place::Axis { array, axis } => {
+                format!(
+                    "{place}a subscript (found) is outside of {}, whose axis {axis} has a length (wanted)",
+                    named(array)
+                )
+            }
+            Place::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),
+        }
+    }
+
+    /// The place in the source, such as `softmax.fl:3:5: `, or nothing if there is none.
+    pub(crate) fn place(&self, origin: Origin) -> String {
+        let start = origin.start as usize;
+        let Some(before) = self.source.text.get(..start).filter(|_| origin.end > 0) else { return String::new() };
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        format!("{}:{line}:{column}: ", self.source.name)
+    }
+}
