@@ -182,7 +182,8 @@ fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
     checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])
 }
 
-/// Scratch belongs to one kernel, and to the iterations of its outermost loop.
+/// Scratch belongs to one kernel, and to the iterations of one of its outermost loops. Other
+/// statements of the kernel, such as hoisted checks, do not mention it.
 fn scratch(program: &Program) -> Result {
     let is_scratch = |id: BufferId| program.buffers[id].role == Role::Scratch;
     if !program.buffers.keys().any(is_scratch) {
@@ -200,17 +201,14 @@ fn scratch(program: &Program) -> Result {
                 return of_kernel(format!("another kernel mentions the scratch %{}", program.buffers[*buffer].name));
             }
         }
-        let outermost = k.body.iter().filter(|s| s.repeats()).count();
-        let beside = k.body.iter().filter(|s| matches!(s, Statement::Let { .. })).count();
-        if outermost != 1 || outermost + beside != k.body.len() {
+        let mentions = |statement: &&Statement| {
+            let block = std::slice::from_ref(*statement);
+            visit::loads(block).into_iter().chain(visit::stores(block)).any(is_scratch)
+        };
+        let mut around = k.body.iter().filter(mentions);
+        if !around.next().is_some_and(Statement::repeats) || around.next().is_some() {
             let name = &program.buffers[*first].name;
-            return of_kernel(format!("beside the loop around the scratch %{name} stand only `let`s"));
-        }
-        for statement in &k.body {
-            if let Some(load) = statement.effects().load.filter(|load| is_scratch(load.buffer)) {
-                let name = &program.buffers[load.buffer].name;
-                return of_kernel(format!("the scratch %{name} is loaded from outside of the loop around it"));
-            }
+            return of_kernel(format!("the scratch %{name} is mentioned outside of one outermost loop"));
         }
     }
     Ok(())

@@ -404,18 +404,23 @@ fn scratch() {
       }";
     verify(&kernels(&format!("kernel @k {{ {contract} }}"))).unwrap();
 
-    let beside = "kernel @k: beside the loop around the scratch %s stand only `let`s";
+    // Other statements may stand next to the loop around the scratch if they do not mention it.
+    for beside in ["parallel l < n { }", "store %y[0], v0", "v9 = const bool true if v9 { }"] {
+        verify(&kernels(&format!("kernel @k {{ {row} {beside} }}"))).unwrap();
+    }
+
+    let outside = "kernel @k: the scratch %s is mentioned outside of one outermost loop";
     let cases = [
         (format!("kernel @k {{ {row} }} kernel @l {{ {row} }}"), "kernel @l: another kernel mentions the scratch %s"),
-        (format!("kernel @k {{ {row} parallel l < n {{ }} }}"), beside),
-        (format!("kernel @k {{ parallel l < n {{ }} {} }}", contract.replace("%x[i]", "%s[i]")), beside),
-        (format!("kernel @k {{ {row} store %y[0], v0 }}"), beside),
-        (format!("kernel @k {{ {row} v9 = const bool true if v9 {{ }} }}"), beside),
-        ("kernel @k { v0 = load %x[0] store %s[0], v0 }".into(), beside),
+        (format!("kernel @k {{ {row} parallel l < n {{ v9 = load %s[l] }} }}"), outside),
         (
-            format!("kernel @k {{ {row} v9 = load %s[0] }}"),
-            "kernel @k: the scratch %s is loaded from outside of the loop around it",
+            format!("kernel @k {{ parallel l < n {{ v9 = load %s[l] }} {} }}", contract.replace("%x[i]", "%s[i]")),
+            outside,
         ),
+        (format!("kernel @k {{ {row} store %s[0], v0 }}"), outside),
+        (format!("kernel @k {{ {row} v9 = const bool true if v9 {{ v8 = load %s[0] }} }}"), outside),
+        ("kernel @k { v0 = load %x[0] store %s[0], v0 }".into(), outside),
+        (format!("kernel @k {{ {row} v9 = load %s[0] }}"), outside),
     ];
     for (text, expected) in cases {
         assert_eq!(message(&kernels(&text)), expected, "{text}");
