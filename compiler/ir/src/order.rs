@@ -26,6 +26,16 @@
 //! that can occur.)
 //!
 //! Operations with a result that does not depend on order have [`Order::Free`].
+//!
+//! A [`Tree`] has these definitions as data, from which engines generate code. It is here and not
+//! among the passes of `schedule`, because engines import the vocabulary alone. The interpreter has
+//! its own reading of the text above, and tests hold the two to each other.
+
+mod distribution;
+mod tree;
+
+pub use distribution::{Distribution, Scope, Span, Step};
+pub use tree::{Join, Level, ParseError, Pattern, Tree};
 
 /// Lanes of a chunk: wide enough for AVX-512 and for a warp with 16-byte loads.
 pub const LANES: usize = 128;

@@ -1,5 +1,6 @@
-//! Tests of the interpreters of sources and of loop nests.
+//! Tests of the interpreters of sources and of loop nests, and of trees of reductions by them.
 
 mod nest;
+mod order;
 mod rewrite;
 mod source;

@@ -2,6 +2,7 @@
 
 mod bind;
 mod build;
+mod order;
 mod random;
 mod rewrite;
 mod simplify;
