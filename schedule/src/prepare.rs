@@ -9,7 +9,7 @@ use ir::choice::Choice;
 use ir::nest::{
     Block, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Reduction, Single, Statement, Subscript, ValueId,
 };
-use ir::order::{BLOCK, LANES};
+use ir::order::{BLOCK, Distribution, LANES, Scope, Step};
 use ir::sched::{Contractions, Scheduled};
 use ir::{Affine, BinaryOp, Monoid, Order, Size};
 
@@ -229,16 +229,13 @@ fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block
     let mut sums =
         if lanes { elements.into_iter().map(|x| define(values, out, join(empty, x))).collect() } else { elements };
     if lanes {
-        let mut half = LANES / 2;
-        while half > 0 {
-            for lane in 0..half.min(sums.len()) {
-                if lane + half < sums.len() {
-                    sums[lane] = define(values, out, join(sums[lane], sums[lane + half]));
-                }
-            }
-            sums.truncate(half);
-            half /= 2;
+        let steps = Order::Lanes.tree().steps(&Distribution::new([Scope::Register.of(LANES)]));
+        let count = sums.len();
+        // Lanes without elements are left out.
+        for (lane, other) in steps.into_iter().flat_map(Step::pairs).filter(|(_, other)| *other < count) {
+            sums[lane] = define(values, out, join(sums[lane], sums[other]));
         }
+        sums.truncate(1);
     }
     let mut sum = empty;
     for x in sums {

@@ -1,10 +1,11 @@
-//! The lanes of a chunk, in memory while they are more than registers, and their fold in halves.
+//! The accumulators of a chunk in the order by lanes, in memory while they are more than registers
+//! hold, and the merges of their tree.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
-use ir::order::LANES;
+use ir::order::{Distribution, LANES, Pattern, Scope, Step};
 use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype};
+use ir::{BinaryOp, Dtype, Order};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Layout, Merging, offset};
@@ -74,29 +75,38 @@ impl LaneMemory {
         e.b.ins().store(own_memory(), new, address, 0);
     }
 
-    /// The lanes folded in halves after `count` elements (at least 1): halves that got none are
-    /// left out.
+    /// The lanes as one value after `count` elements (at least 1). Steps that would merge nothing
+    /// but lanes without elements are skipped, as far as these steps are in memory.
     pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Value {
-        let mut half = LANES / 2;
-        while half >= FEWEST {
-            let some = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, count, half as i64);
+        let in_registers = FEWEST / 2;
+        let over = Distribution::new([
+            Scope::Vector.of(self.vector().lane_count() as usize),
+            Scope::Register.of(self.registers(in_registers)),
+            Scope::Memory.of(LANES / in_registers),
+        ]);
+        let steps = Order::Lanes.tree().steps(&over);
+        let (in_memory, rest): (Vec<Step>, Vec<Step>) =
+            steps.into_iter().partition(|s: &Step| s.scope == Scope::Memory);
+        let mut parts = vec![];
+        for step in in_memory {
+            // The lanes that are left stay in registers after the last of these steps.
+            if step.left == in_registers {
+                parts = (0..self.registers(step.left)).map(|k| self.halves(e, 16 * k, step.left)).collect();
+                continue;
+            }
+            let some = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, count, step.left as i64);
             e.when(some, &[], |e| {
-                for k in 0..self.registers(half) {
-                    let sum = self.halves(e, 16 * k, half);
+                for k in 0..self.registers(step.left) {
+                    let sum = self.halves(e, 16 * k, step.left);
                     e.b.ins().store(own_memory(), sum, self.base, offset(16 * k));
                 }
                 vec![]
             });
-            half /= 2;
         }
-        let mut parts = vec![];
-        for k in 0..self.registers(FEWEST / 2) {
-            parts.push(self.halves(e, 16 * k, FEWEST / 2));
-        }
-        fold_registers(e, self.fold, parts)
+        fold_registers(e, self.fold, parts, &rest)
     }
 
-    /// A vector of lanes joined with that `half` lanes up.
+    /// A vector of lanes merged with the one `half` lanes further on.
     fn halves(&self, e: &mut Emitter<'_>, at: usize, half: usize) -> Value {
         let low = e.b.ins().load(self.vector(), own_memory(), self.base, offset(at));
         let up = at + half * self.lane.bytes() as usize;
@@ -137,7 +147,7 @@ impl LanesInMemory {
         }
     }
 
-    /// The lanes folded in halves after `count` elements (at least 1).
+    /// The lanes as one state after `count` elements (at least 1).
     pub(super) fn fold(&self, e: &mut Emitter<'_>, count: Value) -> Vec<Value> {
         match self {
             LanesInMemory::Vectors(lanes) => vec![lanes.fold(e, count)],
@@ -179,9 +189,11 @@ impl StateLanes {
         self.layout.store(e, &new, address, 0);
     }
 
-    /// The lanes folded in halves. The code of a merge stands there once.
+    /// The lanes as one state, by a loop over the steps of halves, so that the code of a merge is
+    /// emitted once.
     fn fold(&self, e: &mut Emitter<'_>) -> Vec<Value> {
-        let half = e.int(LANES as i64 / 2);
+        let steps = Order::Lanes.tree().steps(&Distribution::new([Scope::Memory.of(LANES)]));
+        let half = e.int(steps.first().map_or(0, |step| step.distance) as i64);
         e.repeat(&[half], |e, state| {
             let half = state[0];
             let zero = e.int(0);
@@ -201,24 +213,30 @@ impl StateLanes {
     }
 }
 
-/// The lanes of some registers (a power of two) folded in halves.
-pub(super) fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>) -> Value {
-    while parts.len() > 1 {
-        let upper = parts.split_off(parts.len() / 2);
-        let pairs = parts.into_iter().zip(upper);
-        parts = pairs.map(|(a, b)| lanes128::binary(e, fold.primitive(), fold.dtype, a, b)).collect();
+/// The lanes of some registers (a power of two) as one value, by steps over registers and then over
+/// the lanes of a vector.
+pub(super) fn fold_registers(e: &mut Emitter<'_>, fold: Fold, mut parts: Vec<Value>, steps: &[Step]) -> Value {
+    let (registers, lanes): (Vec<Step>, Vec<Step>) =
+        steps.iter().copied().partition(|step: &Step| step.scope == Scope::Register);
+    for (low, high) in registers.into_iter().flat_map(Step::pairs) {
+        parts[low] = lanes128::binary(e, fold.primitive(), fold.dtype, parts[low], parts[high]);
     }
-    let ty = e.b.func.dfg.value_type(parts[0]);
-    let mut lanes: Vec<Value> = (0..ty.lane_count())
-        .map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes")))
-        .collect();
-    while lanes.len() > 1 {
-        if sabotage::on(Bug::FoldedNeighbours) {
-            lanes = lanes.chunks(2).map(|two| fold.join(e, two[0], two[1])).collect();
-            continue;
-        }
-        let upper = lanes.split_off(lanes.len() / 2);
-        lanes = lanes.into_iter().zip(upper).map(|(a, b)| fold.join(e, a, b)).collect();
+    let count = e.b.func.dfg.value_type(parts[0]).lane_count();
+    let mut values: Vec<Value> =
+        (0..count).map(|lane| e.b.ins().extractlane(parts[0], u8::try_from(lane).expect("few lanes"))).collect();
+    let lanes = match sabotage::on(Bug::FoldedNeighbours) {
+        true => Distribution::new([Scope::Vector.of(values.len())]).steps(Pattern::Pairs),
+        false => lanes,
+    };
+    for (low, high) in lanes.into_iter().flat_map(Step::pairs) {
+        values[low] = fold.join(e, values[low], values[high]);
     }
-    if fold.dtype == Dtype::Bool { e.b.ins().icmp_imm_s(IntCC::NotEqual, lanes[0], 0) } else { lanes[0] }
+    if fold.dtype == Dtype::Bool { e.b.ins().icmp_imm_s(IntCC::NotEqual, values[0], 0) } else { values[0] }
+}
+
+/// The values of any order in some registers (a power of two) as one.
+pub(super) fn fold_free(e: &mut Emitter<'_>, fold: Fold, parts: Vec<Value>) -> Value {
+    let lanes = e.b.func.dfg.value_type(parts[0]).lane_count() as usize;
+    let over = Distribution::new([Scope::Vector.of(lanes), Scope::Register.of(parts.len())]);
+    fold_registers(e, fold, parts, &Order::Free.tree().steps(&over))
 }

@@ -20,7 +20,7 @@ use super::best::Best;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, Merging, ceil_div, offset};
 use super::kept::{Kept, Place};
-use super::lane_memory::{LaneMemory, fold_registers};
+use super::lane_memory::{LaneMemory, fold_free};
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
 use super::nest::Axis;
@@ -435,7 +435,7 @@ impl Emitter<'_> {
             state = rest;
             match &lane.way {
                 Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => results.extend(sums.next()),
-                Way::Free => results.push(fold_registers(self, lane.fold, own.to_vec())),
+                Way::Free => results.push(fold_free(self, lane.fold, own.to_vec())),
                 Way::Best(best) => results.push(best.finish(self, own)),
                 Way::Pick(_) => results.extend(own),
             }

@@ -6,22 +6,19 @@
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
 use ir::nest::{Input, Loop, Reduction};
-use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP};
+use ir::order::{Distribution, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP, Scope, Step};
 use ir::sabotage::{self, Bug};
 
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, at_multiple, ceil_div};
 use super::lane_memory::LanesInMemory;
 
-/// Prefixes inside a group of a scan, in log steps, over a group in memory.
+/// The inclusive prefixes inside a group of a scan, whose elements are in memory.
 pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {
     let mut p: Vec<Vec<Value>> = (0..SCAN_GROUP).map(|k| layout.load(e, base, k * layout.bytes())).collect();
-    let mut d = 1;
-    while d < SCAN_GROUP {
-        for k in (d..SCAN_GROUP).rev() {
-            p[k] = merging.join(e, &p[k - d], &p[k]);
-        }
-        d *= 2;
+    let steps = Order::Scan.tree().steps(&Distribution::new([Scope::Register.of(SCAN_GROUP)]));
+    for (before, k) in steps.into_iter().flat_map(Step::pairs) {
+        p[k] = merging.join(e, &p[before], &p[k]);
     }
     p
 }

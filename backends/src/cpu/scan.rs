@@ -17,9 +17,10 @@ use std::collections::BTreeSet;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::Order;
 use ir::build::Values;
 use ir::nest::{self, Block, IndexId, Loop, Op, Statement, ValueId};
-use ir::order::{SCAN_CHUNK, SCAN_GROUP};
+use ir::order::{Distribution, SCAN_CHUNK, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, prefixes_in_chunks};
 use ir::visit;
@@ -300,10 +301,10 @@ fn in_groups(fold: Fold) -> bool {
     matches!(fold.dtype.bytes(), 4 | 8)
 }
 
-/// A group of a scan in memory: prefixes by doubling, then merged with the result of the groups
-/// before (`carried`). Returns the new `carried`. An element with nothing before it is merged with
-/// the identity, which leaves no trace after the last merge. After the very last element there may
-/// be garbage, which does not affect the prefixes before it.
+/// Makes the elements of a group of a scan, in memory, its prefixes, each merged with the result of
+/// the groups before (`carried`). Returns the new `carried`. An element with nothing before it is
+/// merged with the identity, which the last merge makes invisible. After the last element of all
+/// there may be garbage: no earlier prefix depends on it.
 fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -> Value {
     let ty = lanes128::vector(fold.dtype, false);
     let lanes = ty.lane_count() as usize;
@@ -315,21 +316,20 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -
     for k in 0..SCAN_GROUP / lanes {
         p.push(e.b.ins().load(ty, place.flags, place.base, at(k)));
     }
-    let mut d = 1;
-    while d < SCAN_GROUP {
+    let over = Distribution::new([Scope::Vector.of(lanes), Scope::Register.of(p.len())]);
+    for step in Order::Scan.tree().steps(&over) {
+        if step.scope == Scope::Register {
+            for (before, k) in step.pairs() {
+                p[k] = join(e, p[before], p[k]);
+            }
+            continue;
+        }
         for k in (0..p.len()).rev() {
-            let before = if d < lanes {
-                let low = if k == 0 { empty } else { p[k - 1] };
-                let first = 16 - d * width;
-                shuffle(e, low, p[k], &std::array::from_fn(|byte| (first + byte) as u8))
-            } else if k >= d / lanes {
-                p[k - d / lanes]
-            } else {
-                continue;
-            };
+            let low = if k == 0 { empty } else { p[k - 1] };
+            let first = 16 - step.distance * width;
+            let before = shuffle(e, low, p[k], &std::array::from_fn(|byte| (first + byte) as u8));
             p[k] = join(e, before, p[k]);
         }
-        d *= 2;
     }
     for (k, prefix) in p.iter().enumerate() {
         let all = join(e, carried, *prefix);

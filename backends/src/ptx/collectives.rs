@@ -1,7 +1,9 @@
-//! How the threads of a warp, a block or a cluster fold what each has of a row, in the order of
-//! `ir::order` by lanes, or in any.
+//! Collective operations: the threads of a warp, a block or a cluster merge what each has of a row,
+//! by the steps of an order's tree.
 
+use ir::Order;
 use ir::nest::Input;
+use ir::order::{Distribution, Scope, Step};
 
 use super::build::Control;
 use super::emit::Emitter;
@@ -10,6 +12,9 @@ use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Sp
 use super::row_mapping::CLUSTER;
 use super::rows::{GROUP, ThreadElements, WARP};
 use crate::fold::Merging;
+
+/// The lanes of a chunk that each thread of a warp has.
+const LANES_OF_THREAD: i64 = GROUP / WARP;
 
 impl Emitter<'_> {
     /// Elements as states, from the values of each.
@@ -50,31 +55,50 @@ impl Emitter<'_> {
         }
     }
 
-    /// Folds four lanes, 32 apart, and those of the other threads of the warp: the first thread's
-    /// state is all of them.
-    pub(super) fn fold_warp(&mut self, fold: Merging, lanes: &[Vec<Reg>]) -> Vec<Reg> {
-        let low = fold.merge(self, &lanes[0], &lanes[2]);
-        let high = fold.merge(self, &lanes[1], &lanes[3]);
-        let state = fold.merge(self, &low, &high);
-        self.fold_threads(fold, state)
-    }
-
-    /// Folds the states of a warp's threads in halves.
-    fn fold_threads(&mut self, fold: Merging, mut state: Vec<Reg>) -> Vec<Reg> {
-        for half in [16, 8, 4, 2, 1] {
-            let other = further(self.b(), &state, half);
-            state = fold.merge(self, &state, &other);
+    /// Merges the states of a thread and those of the other threads of its warp, which are
+    /// distributed over registers and threads. The first thread's first state becomes the result,
+    /// which is returned.
+    fn merge_by(&mut self, steps: Vec<Step>, fold: Merging, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
+        for step in steps {
+            if step.scope == Scope::Warp {
+                let other = further(self.b(), &states[0], u32::try_from(step.distance).expect("a few threads"));
+                states[0] = fold.merge(self, &states[0], &other);
+                continue;
+            }
+            for (k, other) in step.pairs() {
+                states[k] = fold.merge(self, &states[k], &states[other]);
+            }
         }
-        state
+        states.swap_remove(0)
     }
 
-    /// The row of a warp: each thread has elements of four lanes.
+    /// Merges the lanes of a chunk: each thread of a warp has every 32nd. The first thread returns
+    /// the result.
+    pub(super) fn merge_lanes(&mut self, fold: Merging, lanes: Vec<Vec<Reg>>) -> Vec<Reg> {
+        let over = Distribution::new([Scope::Warp.of(WARP as usize), Scope::Register.of(lanes.len())]);
+        self.merge_by(Order::Lanes.tree().steps(&over), fold, lanes)
+    }
+
+    /// Merges the states of a warp's threads in any order. The first thread returns the result.
+    fn merge_free(&mut self, fold: Merging, state: Vec<Reg>) -> Vec<Reg> {
+        let over = Distribution::new([Scope::Warp.of(WARP as usize)]);
+        self.merge_by(Order::Free.tree().steps(&over), fold, vec![state])
+    }
+
+    /// Joins the results of neighbouring chunks or blocks, which the threads of a warp have. The
+    /// first thread returns the result.
+    pub(super) fn join_in_warp(&mut self, fold: Merging, state: Vec<Reg>) -> Vec<Reg> {
+        let over = Distribution::new([Scope::Warp.of(WARP as usize)]);
+        self.merge_by(Order::Lanes.tree().join_steps(&over), fold, vec![state])
+    }
+
+    /// The row of a warp: each thread has elements of every 32nd lane.
     pub(super) fn fold_in_warp(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
-        let lanes: Vec<Vec<Reg>> = (0..4).map(|_| fold.variable(self)).collect();
-        for (k, one) in ones.iter().enumerate() {
-            self.add_where(fold, elements.valid(k), &lanes[k % 4], one);
+        let lanes: Vec<Vec<Reg>> = (0..LANES_OF_THREAD).map(|_| fold.variable(self)).collect();
+        for (one, (k, lane)) in ones.iter().zip((0..lanes.len()).cycle().enumerate()) {
+            self.add_where(fold, elements.valid(k), &lanes[lane], one);
         }
-        let state = self.fold_warp(fold, &lanes);
+        let state = self.merge_lanes(fold, lanes);
         shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
@@ -90,7 +114,7 @@ impl Emitter<'_> {
     /// The states of a block's threads in any order, by way of a place for each warp: each thread
     /// has them all.
     pub(super) fn join_threads(&mut self, fold: Merging, state: Vec<Reg>, at: i64) -> Vec<Reg> {
-        let state = self.fold_threads(fold, state);
+        let state = self.merge_free(fold, state);
         let size = fold.bytes(self.program);
         let (thread, threads) = (self.special(Special::Tid), self.special(Special::Ntid));
         let [warp, warps] = [thread, threads].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, 5));
@@ -108,7 +132,7 @@ impl Emitter<'_> {
             let other = fold.load(e, Space::Shared, other);
             assign(e.b(), &state, &other);
         });
-        let state = self.fold_threads(fold, state);
+        let state = self.merge_free(fold, state);
         shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
@@ -127,9 +151,7 @@ impl Emitter<'_> {
         self.b().barrier();
         let in_first = self.b().set(Comparison::Lt, Type::S64, lane, WARP);
         self.when(in_first, |e| {
-            let quarter = |quarter: i64| Address { offset: place.offset + WARP * size * quarter, ..place };
-            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e, Space::Shared, quarter(k))).collect();
-            let state = e.fold_warp(fold, &lanes);
+            let state = e.merge_stored_lanes(fold, place, size);
             let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
             e.when(first, |e| {
                 let own = e.b().element(Space::Shared, chunks, group, whole);
@@ -156,10 +178,18 @@ impl Emitter<'_> {
                 });
                 states.push(state);
             }
-            let joined = e.in_pairs(fold, states);
+            let joined = e.join_in_thread(fold, states);
             assign(e.b(), &all, &joined);
         });
         all
+    }
+
+    /// Merges the lanes of a chunk, which lie in shared memory, `size` bytes apart: `place` is that
+    /// of a thread of the chunk's first warp. Its first thread returns the result.
+    pub(super) fn merge_stored_lanes(&mut self, fold: Merging, place: Address, size: i64) -> Vec<Reg> {
+        let lane = |k: i64| Address { offset: place.offset + WARP * size * k, ..place };
+        let lanes = (0..LANES_OF_THREAD).map(|k| fold.load(self, Space::Shared, lane(k))).collect();
+        self.merge_lanes(fold, lanes)
     }
 
     /// The states of a cluster's blocks, each with an eighth of a row: each has them all.
@@ -178,14 +208,12 @@ impl Emitter<'_> {
         self.sync();
         let place = |k: i64| Address { base: None, offset: at + k * size };
         let states = (0..blocks).map(|k| fold.load(self, Space::Shared, place(k))).collect();
-        self.in_pairs(fold, states)
+        self.join_in_thread(fold, states)
     }
 
-    /// A power of two of states, neighbours joined first.
-    pub(super) fn in_pairs(&mut self, fold: Merging, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
-        while states.len() > 1 {
-            states = states.chunks(2).map(|two| fold.merge(self, &two[0], &two[1])).collect();
-        }
-        states.remove(0)
+    /// Joins the results of neighbouring chunks, a power of two, which a thread has.
+    pub(super) fn join_in_thread(&mut self, fold: Merging, states: Vec<Vec<Reg>>) -> Vec<Reg> {
+        let over = Distribution::new([Scope::Register.of(states.len())]);
+        self.merge_by(Order::Lanes.tree().join_steps(&over), fold, states)
     }
 }

@@ -1,8 +1,10 @@
-//! Prefixes of rows in registers, in the order of `ir::order`: neighbours are on neighbouring
-//! threads, which join a group in log steps; the groups' carries are one chain of operations, of a
-//! warp's threads alike, or of one thread of a block for each chunk.
+//! Prefixes of rows in registers, in the order of `ir::order`: neighbouring elements are on
+//! neighbouring threads, which compute the prefixes of a group by shuffles. The carries of the
+//! groups are a serial chain, which every thread of a warp computes, or one thread of a block for
+//! each chunk.
 
-use ir::order::{LANES, SCAN_GROUP};
+use ir::Order;
+use ir::order::{Distribution, LANES, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
@@ -27,11 +29,12 @@ impl Emitter<'_> {
         for one in ones {
             sums.push(one.iter().map(|reg| self.b().copy(*reg)).collect());
         }
-        for step in (0..SCAN_GROUP.ilog2()).map(|k| 1u32 << k) {
+        for step in Order::Scan.tree().steps(&Distribution::new([Scope::Warp.of(SCAN_GROUP)])) {
+            let distance = u32::try_from(step.distance).expect("a few threads");
             let reaches = if sabotage::on(Bug::PtxPrefix) { Comparison::Gt } else { Comparison::Ge };
-            let joins = self.b().set(reaches, Type::S64, place, i64::from(step));
+            let joins = self.b().set(reaches, Type::S64, place, i64::from(distance));
             for sum in &sums {
-                let other = shuffled(self.b(), sum, Shuffle::Up, step);
+                let other = shuffled(self.b(), sum, Shuffle::Up, distance);
                 let joined = fold.merge(self, &other, sum);
                 self.b().guarded((joins, true), |b| assign(b, sum, &joined));
             }

@@ -1,19 +1,19 @@
-//! Reductions in the order of `ir::order`: on a thread, and by a block.
+//! Reductions in the orders of `ir::order`: by one thread, and by the threads of a block together.
 //!
-//! A block processes a chunk with a thread for each lane, or a chunk in each group of that many
-//! threads; the lanes are folded in halves through shared memory and shuffles. In the order by
-//! blocks of elements, each thread takes a block and the threads merge their results in pairs.
-//! Partial results are merged by pairwise levels on the first thread.
+//! In the order by lanes, each group of 128 threads, one per lane, takes a chunk; the first warp of
+//! the group merges the lanes through shared memory, registers and shuffles. In the order by blocks
+//! of elements, each thread takes such a block, and the results of neighbouring threads are joined.
+//! The first thread joins the results of all rounds by pairwise levels.
 
 use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Input, Loop, LoopKind, Program, Reduction, Single, Statement, ValueId};
-use ir::order::{BLOCK, LANES, LANES_CHUNK};
+use ir::order::{BLOCK, Distribution, LANES, LANES_CHUNK, Scope};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{Levels, assign, further, number};
+use super::fold::{Levels, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::{LONGEST, ThreadElements, is_flat};
@@ -188,7 +188,7 @@ impl Emitter<'_> {
             let end = e.b().op2(Opcode::Add, Type::S64, base, CHUNK);
             let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
             e.counted(zero, all, 1, |e, turn| {
-                // The lanes with their bits reversed: neighbours are those that are folded first.
+                // Halves of the lanes are pairs of the lanes with their bits reversed.
                 let reversed = e.b().op(Opcode::Brev, Type::B64, &[turn.into()]);
                 let lane = e.b().op2(Opcode::Shr, Type::U64, reversed, 64 - i64::from(LANES.ilog2()));
                 let first = e.b().op2(Opcode::Add, Type::S64, base, lane);
@@ -396,7 +396,8 @@ impl Emitter<'_> {
         (size, self.b().element(Space::Shared, at, number, size))
     }
 
-    /// Folds the lanes of a chunk in halves, into the first place of shared memory.
+    /// Merges the lanes of each group's chunk; the result is in the group's first place of shared
+    /// memory.
     fn fold_lanes(&mut self, sum: &Sum, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
@@ -408,9 +409,7 @@ impl Emitter<'_> {
         let lane = self.b().op2(Opcode::And, Type::B64, thread, LANES as i64 - 1);
         let warp = self.b().set(Comparison::Lt, Type::S64, lane, 32);
         self.when(warp, |e| {
-            let quarter = |quarter: i64| Address { offset: place.offset + 32 * size * quarter, ..place };
-            let lanes: Vec<Vec<Reg>> = (0..4).map(|k| fold.load(e, Space::Shared, quarter(k))).collect();
-            let state = e.fold_warp(fold, &lanes);
+            let state = e.merge_stored_lanes(fold, place, size);
             let first = e.b().set(Comparison::Eq, Type::S64, lane, 0);
             e.when(first, |e| fold.store(e, Space::Shared, &state, place));
         });
@@ -422,7 +421,7 @@ impl Emitter<'_> {
         let size = sum.fold.bytes(self.program);
         let place = |k: i64| Address { base: None, offset: at + k * apart * size };
         let states = (0..places).map(|k| sum.fold.load(self, Space::Shared, place(k))).collect();
-        self.in_pairs(sum.fold, states)
+        self.join_in_thread(sum.fold, states)
     }
 
     /// The first thread takes the ordered values in this many places, at a constant distance, as
@@ -509,7 +508,7 @@ impl Emitter<'_> {
         for (k, one) in (0..).zip(ones) {
             let state = fold.variable(self);
             self.add_where(fold, elements.valid(k), &state, one);
-            let state = self.join_neighbours(fold, state);
+            let state = self.join_in_warp(fold, state);
             let own = Address { offset: own.offset + k as i64 * warps * size, ..own };
             self.when(head, |e| fold.store(e, Space::Shared, &state, own));
         }
@@ -519,7 +518,7 @@ impl Emitter<'_> {
         self.when(again, |e| {
             let (_, from) = e.place(sum, at, thread);
             let state = fold.load(e, Space::Shared, from);
-            let state = e.join_neighbours(fold, state);
+            let state = e.join_in_warp(fold, state);
             assign(e.b(), &joined, &state);
         });
         self.b().barrier();
@@ -528,28 +527,21 @@ impl Emitter<'_> {
         self.b().barrier();
     }
 
-    /// Joins the states of a warp's threads, neighbours first, into the first one's.
-    fn join_neighbours(&mut self, fold: Merging, mut state: Vec<Reg>) -> Vec<Reg> {
-        for step in [1, 2, 4, 8, 16] {
-            let other = further(self.b(), &state, step);
-            state = fold.merge(self, &state, &other);
-        }
-        state
-    }
-
-    /// Joins the threads' states, neighbours first, into the first place of shared memory.
+    /// Joins the states of neighbouring threads in shared memory; the result is in the first place.
     fn join_pairs(&mut self, sum: &Sum, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
         fold.store(self, Space::Shared, &sum.state, place);
-        for step in (0..self.threads.ilog2()).map(|k| 1i64 << k) {
+        let over = Distribution::new([Scope::Block.of(self.threads as usize)]);
+        for step in Order::Blocks.tree().join_steps(&over) {
+            let distance = step.distance as i64;
             self.b().barrier();
-            let own = self.b().op2(Opcode::And, Type::B64, thread, 2 * step - 1);
+            let own = self.b().op2(Opcode::And, Type::B64, thread, 2 * distance - 1);
             let joins = self.b().set(Comparison::Eq, Type::S64, own, 0);
             self.when(joins, |e| {
                 let own = fold.load(e, Space::Shared, place);
-                let other = Address { offset: place.offset + size * step, ..place };
+                let other = Address { offset: place.offset + size * distance, ..place };
                 let other = fold.load(e, Space::Shared, other);
                 let joined = fold.merge(e, &own, &other);
                 fold.store(e, Space::Shared, &joined, place);

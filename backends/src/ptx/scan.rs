@@ -1,7 +1,8 @@
 //! Running reductions on a thread, in the order of `ir::order`.
 
+use ir::Order;
 use ir::nest::{Loop, Op, Program, Statement, ValueId};
-use ir::order::{SCAN_CHUNK, SCAN_GROUP};
+use ir::order::{Distribution, SCAN_CHUNK, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
@@ -53,11 +54,13 @@ impl Running {
         let size = fold.place(e.program);
         let place = e.b().op2(Opcode::And, Type::B64, number, SCAN_GROUP as i64 - 1);
         let sum: Vec<Reg> = one.iter().map(|reg| e.b().copy(*reg)).collect();
-        for step in u32::from(sabotage::on(Bug::PtxScanStep))..STEPS {
-            let at = steps + i64::from(step) * SCAN_GROUP as i64 * size;
+        let over = Distribution::new([Scope::Memory.of(SCAN_GROUP)]);
+        let numbered = (0..).zip(Order::Scan.tree().steps(&over));
+        for (number, step) in numbered.skip(usize::from(sabotage::on(Bug::PtxScanStep))) {
+            let at = steps + number * SCAN_GROUP as i64 * size;
             let own = e.b().element(Space::Local, at, place, size);
             fold.store(e, Space::Local, &sum, own);
-            let distance = 1i64 << step;
+            let distance = step.distance as i64;
             let joins = e.b().set(Comparison::Ge, Type::S64, place, distance);
             e.when(joins, |e| {
                 let other = super::inst::Address { offset: own.offset - distance * size, ..own };

@@ -1,5 +1,5 @@
-//! Orders as trees give the bits that the interpreter gives by its own reading of their definitions,
-//! whatever places their values are distributed over.
+//! Orders as trees give the bits that the interpreter gives by its own reading of their
+//! definitions, whatever places their values are distributed over.
 
 use interp::reduce::{Merger, Reduction};
 use ir::order::{Distribution, Level, Pattern, Scope};

@@ -1,17 +1,18 @@
 //! Reductions over a leaf, a chunk of elements at a time, in the order by lanes: element `i` of a
-//! chunk belongs to lane `i` modulo 128, and at the end the lanes are folded in halves.
+//! chunk goes to lane `i % 128`, and at the end the lanes are merged by the steps of the order's
+//! tree.
 //!
-//! If the body is short and there are enough registers, the lanes stay in them, and a step of 128
-//! elements adds to each register once. The remaining elements are processed by single groups, with
-//! a copy of the body for each or, if that would be too much code, with the lanes in memory.
-//! Otherwise a few groups are processed at once, with the lanes in memory. A reduction with free
-//! order does not need a lane for each of 128 elements, so it uses fewer registers.
+//! If the body is short and the lanes fit in registers, they stay there, and an iteration of 128
+//! elements adds to each register once. The remainder goes by single groups: each with a body of
+//! its own or, if that were too much code, with the lanes in memory. Otherwise the loop takes a few
+//! groups at once, and the lanes are in memory throughout. A reduction in any order does not need
+//! 128 lanes, so it has fewer registers.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
-use ir::order::LANES;
+use ir::order::{Distribution, LANES, Scope, Step};
 use ir::sabotage::{self, Bug};
-use ir::{Dtype, Monoid};
+use ir::{Dtype, Monoid, Order};
 
 use super::ahead::Ahead;
 use super::allocate::{self, Residents, pressure};
@@ -99,6 +100,23 @@ impl Home {
     /// Registers with that for NaN.
     fn taken(&self) -> u32 {
         self.registers() + u32::from(self.notes)
+    }
+
+    /// Bytes of a lane.
+    fn width(&self) -> usize {
+        4 * self.parts() as usize
+    }
+
+    /// The merges of the lanes, of which up to `held` registers are in registers and the others in
+    /// memory.
+    fn steps(&self, isa: Isa, held: u32) -> Vec<Step> {
+        let order = if self.fold.op.depends_on_order(self.fold.dtype) { Order::Lanes } else { Order::Free };
+        let over = Distribution::new([
+            Scope::Vector.of(isa.bytes() as usize / self.width()),
+            Scope::Register.of(held as usize),
+            Scope::Memory.of((self.registers() / held) as usize),
+        ]);
+        order.tree().steps(&over)
     }
 }
 
@@ -221,9 +239,10 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
         let mut all = vec![];
         for home in &homes.all {
             let mut home = *home;
-            while home.registers() > isa.vectors() / 2 {
+            let held = home.registers().min(isa.vectors() / 2);
+            for step in home.steps(isa, held).into_iter().filter(|step| step.scope == Scope::Memory) {
                 home = Home { groups: home.groups / 2, all: false, ..home };
-                all.push((Some(home.groups * isa.group()), made(&mut |l| l.halve_in_memory(&home))));
+                all.push((Some(step.left), made(&mut |l| l.merge_in_memory(&home, held, step))));
             }
             all.push((None, made(&mut |l| l.load_lanes(&home))));
             all.extend(endings(isa, &[home], &mut made));
@@ -261,7 +280,8 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     for (half, body) in ends {
         let skip = asm.label();
         if let Some(half) = half {
-            asm.general(Instruction::with2(Code::Cmp_rm64_imm32, END, half + 1));
+            let least = i32::try_from(half).expect("few lanes") + 1;
+            asm.general(Instruction::with2(Code::Cmp_rm64_imm32, END, least));
             asm.jump(Condition::Less, skip);
         }
         allocate::assemble(&mut asm, &fixed, &body);
@@ -349,50 +369,55 @@ fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Bo
 /// Makes a body by what it is to do.
 type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
 
-/// The lanes of homes folded in halves, in step, as far as they are in registers: halves of more
-/// than eight lanes only if there are more elements than that, where a reduction has them all.
-fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<i32>, Body)> {
-    let halved = |l: &mut WideX86<'_, '_>, home: &Home, groups: i32| {
-        let registers = groups.unsigned_abs() * home.parts();
-        for low in home.register..home.register + registers {
-            l.join_in(home, low, Operand::Fixed(low + registers));
-        }
-    };
+/// Swaps blocks of 128 bits of a vector.
+const ACROSS: Code = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
+/// Swaps 32-bit lanes in each block of 128 bits.
+const WITHIN: Code = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
+
+/// The instructions that bring each half of some bytes to the other half, for the merges of a
+/// vector's lanes: by the distance in bytes, the farthest first.
+fn swaps(isa: Isa) -> &'static [(usize, Code, u8)] {
+    match isa {
+        Isa::Avx512 => &[(32, ACROSS, 0x4e), (16, ACROSS, 0xb1), (8, WITHIN, 0x4e), (4, WITHIN, 0xb1)],
+        Isa::Avx2 => &[(16, ACROSS, 0x4e), (8, WITHIN, 0x4e), (4, WITHIN, 0xb1)],
+    }
+}
+
+/// The merges of the homes' lanes, as far as these are in registers: of all homes alternately,
+/// since they are independent of each other. A merge of whole groups is skipped if there are too
+/// few elements for it, where a reduction has all lanes.
+fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<usize>, Body)> {
+    let group = isa.group().unsigned_abs() as usize;
+    let steps: Vec<(&Home, Vec<Step>)> = homes.iter().map(|home| (home, home.steps(isa, home.registers()))).collect();
     let mut all = vec![];
-    let mut groups = all_groups(isa) / 2;
-    while groups > 0 && homes.iter().any(|home| home.all) {
-        let body = made(&mut |l| homes.iter().filter(|h| h.all).for_each(|home| halved(l, home, groups)));
-        all.push((Some(groups * isa.group()), body));
-        groups /= 2;
+    let mut left = LANES / 2;
+    while left >= group && homes.iter().any(|home| home.all) {
+        let skippable = made(&mut |l| {
+            for (home, steps) in steps.iter().filter(|(home, _)| home.all) {
+                steps.iter().filter(|step| step.left == left).for_each(|step| l.merge_registers(home, *step));
+            }
+        });
+        all.push((Some(left), skippable));
+        left /= 2;
     }
     all.push((
         None,
         made(&mut |l| {
             let noted: Vec<_> = homes.iter().map(|home| l.noted(home)).collect();
-            for home in homes.iter().filter(|home| !home.all) {
-                let mut groups = home.groups / 2;
-                while groups > 0 {
-                    halved(l, home, groups);
-                    groups /= 2;
-                }
+            for (home, steps) in steps.iter().filter(|(home, _)| !home.all) {
+                steps.iter().filter(|step| step.left >= group).for_each(|step| l.merge_registers(home, *step));
             }
-            for home in homes.iter().filter(|home| home.parts() == 2) {
-                l.join_in(home, home.register, Operand::Fixed(home.register + 1));
+            for (home, steps) in &steps {
+                let in_group = steps.iter().filter(|step| step.left < group && step.scope == Scope::Register);
+                in_group.for_each(|step| l.merge_registers(home, *step));
             }
-            let across = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
-            let within = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
-            for (code, control) in [(across, 0x4e), (across, 0xb1), (within, 0x4e), (within, 0xb1)] {
-                // A register of half the bytes has one half less.
-                if isa == Isa::Avx2 && (code, control) == (across, 0xb1) {
-                    continue;
-                }
-                for home in homes {
-                    if home.parts() == 2 && (code, control) == (within, 0xb1) {
-                        continue;
-                    }
+            for (distance, code, control) in swaps(isa) {
+                let swapped =
+                    |home: &Home, step: &Step| step.scope == Scope::Vector && step.left * home.width() == *distance;
+                for (home, _) in steps.iter().filter(|(home, steps)| steps.iter().any(|step| swapped(home, step))) {
                     let own = Operand::Fixed(home.register);
-                    let from = if code == across { vec![own, own] } else { vec![own] };
-                    let high = l.vector(code, &[from, vec![Operand::Immediate(control)]].concat());
+                    let from = if *code == ACROSS { vec![own, own] } else { vec![own] };
+                    let high = l.vector(*code, &[from, vec![Operand::Immediate(*control)]].concat());
                     l.join_in(home, home.register, high);
                 }
             }
@@ -561,14 +586,23 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Joins lanes in memory with as many behind them.
-    fn halve_in_memory(&mut self, home: &Home) {
-        for number in 0..home.registers() {
-            let place = |number: u32| Operand::Memory(Place::Own((home.memory + number) as usize));
-            let [low, high] = [number, number + home.registers()]
-                .map(|number| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(number)]));
-            let joined = self.one(home.fold.primitive(), home.fold.dtype, low, high);
-            self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(number), joined, Lanes::All);
+    /// Merges registers of lanes.
+    fn merge_registers(&mut self, home: &Home, step: Step) {
+        for (low, high) in step.pairs() {
+            let [low, high] = [low, high].map(|k| home.register + u32::try_from(k).expect("few registers"));
+            self.join_in(home, low, Operand::Fixed(high));
+        }
+    }
+
+    /// Merges lanes in memory, `held` registers at a time.
+    fn merge_in_memory(&mut self, home: &Home, held: u32, step: Step) {
+        for (low, high) in step.pairs() {
+            for number in 0..held as usize {
+                let place = |k: usize| Operand::Memory(Place::Own(home.memory as usize + k * held as usize + number));
+                let [a, b] = [low, high].map(|k| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(k)]));
+                let merged = self.one(home.fold.primitive(), home.fold.dtype, a, b);
+                self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(low), merged, Lanes::All);
+            }
         }
     }
 

@@ -1,10 +1,11 @@
-//! Prefixes of a chunk of a scan: of each sixteen elements by doubling, in registers, then joined
-//! with what the sixteens before them in the chunk give.
+//! Prefixes of a chunk of a scan: those of each group of sixteen elements, in registers, merged
+//! with the result of the groups before it in the chunk.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::Code;
+use ir::Order;
 use ir::nest::{Block, IndexId, ValueId};
-use ir::order::SCAN_GROUP;
+use ir::order::{Distribution, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
 use super::allocate::{self, Residents};
@@ -124,20 +125,19 @@ impl WideX86<'_, '_> {
         };
         let none = self.constant(fold.identity())[0];
         let mut p = x;
-        let mut d = 1;
-        while d < SCAN_GROUP {
+        let over = Distribution::new([Scope::Vector.of(lanes), Scope::Register.of(p.len())]);
+        for step in Order::Scan.tree().steps(&over) {
+            if step.scope == Scope::Register {
+                for (before, k) in step.pairs() {
+                    p[k] = join(self, p[before], p[k]);
+                }
+                continue;
+            }
             for k in (0..p.len()).rev() {
-                let before = if d < lanes {
-                    let low = if k == 0 { none } else { p[k - 1] };
-                    self.vector(align, &[p[k], low, Operand::Immediate((lanes - d) as u8)])
-                } else if k >= d / lanes {
-                    p[k - d / lanes]
-                } else {
-                    continue;
-                };
+                let low = if k == 0 { none } else { p[k - 1] };
+                let before = self.vector(align, &[p[k], low, Operand::Immediate((lanes - step.distance) as u8)]);
                 p[k] = join(self, before, p[k]);
             }
-            d *= 2;
         }
         let carried = Operand::Fixed(CARRIED);
         let all = p.iter().map(|p| join(self, carried, *p)).collect();

@@ -1,8 +1,9 @@
 //! Where the values of a level of a tree are, and the merges that follow from it.
 //!
-//! An engine spreads the values `0..n` that a level merges over places: lanes of a vector, registers,
-//! memory, threads. A [`Distribution`] says how, by the bits of a value's number: the lowest bits say
-//! in which place of the first [`Span`] it is, the next ones in which of the second, and so on.
+//! An engine spreads the values `0..n` that a level merges over places: lanes of a vector,
+//! registers, memory, threads. A [`Distribution`] says how, by the bits of a value's number: the
+//! lowest bits say in which place of the first [`Span`] it is, the next ones in which of the
+//! second, and so on.
 //!
 //! ```text
 //! warp 32, register 4               value 70 is in register 2 of thread 6
@@ -14,9 +15,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::tree::{ParseError, Pattern, power_of_two};
+use super::tree::{MOST, ParseError, Pattern, power_of_two};
 
-/// What the places of a span are, and so how a value gets from one to another.
+/// A kind of places, which decides how a value gets from one to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The lanes of a vector: values are shuffled.
@@ -53,22 +54,26 @@ impl Scope {
     /// A span of this number of places, a power of two.
     pub fn of(self, places: usize) -> Span {
         debug_assert!(places.is_power_of_two(), "{places} places of a {}", self.name());
-        Span { scope: self, skipped: 0, bits: places.max(1).ilog2() }
+        let bits = places.max(1).ilog2();
+        Span { scope: self, whole: bits, skipped: 0, bits }
     }
 }
 
-/// Some places of a scope: a power of two.
+/// Some places of a scope: a power of two. A level may take some bits of their numbers, and the
+/// next level others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     scope: Scope,
-    /// The lowest bits of a place's number, which are 0 in all places of the span.
+    /// The bits of a place's number.
+    whole: u32,
+    /// The lowest of them, which levels below have taken: they are 0 where a value is left.
     skipped: u32,
-    /// The bits of a place's number above those.
+    /// The bits above those that belong to the span. The bits above these belong to levels above.
     bits: u32,
 }
 
 impl Span {
-    /// What the places are.
+    /// The kind of the places.
     pub fn scope(self) -> Scope {
         self.scope
     }
@@ -83,13 +88,13 @@ impl Span {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Distribution(Vec<Span>);
 
-/// One round of a pattern's merges: each is of two places of a span, the same distance apart, for all
-/// places of the other spans alike.
+/// One round of a pattern's merges: each is of two places of a span, the same distance apart, for
+/// all places of the other spans alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
     /// The pattern.
     pub pattern: Pattern,
-    /// What the places are.
+    /// Where the merged values are.
     pub scope: Scope,
     /// How far apart the places are. In [`Pattern::Doubling`], the places that are this far before
     /// the first ones of the span are its last ones, with the place before in the next span.
@@ -100,7 +105,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// The pairs of places in the span that are merged, that of the earlier elements first. The
+    /// The pairs of places that are merged, that of the earlier elements first, in all groups. The
     /// result is in the first place of each pair, in doubling in the second. If the merges are done
     /// in this order, none reads a place that another has written.
     pub fn pairs(self) -> impl Iterator<Item = (usize, usize)> {
@@ -111,9 +116,12 @@ impl Step {
             Pattern::Doubling => ((unit << self.span.bits) - self.distance, unit),
         };
         let count = end / stride;
-        (0..count).map(move |k| {
-            let number = if self.pattern == Pattern::Doubling { count - 1 - k } else { k };
-            (number * stride, number * stride + self.distance)
+        (0..1 << self.span.whole).step_by(unit << self.span.bits).flat_map(move |group| {
+            (0..count).map(move |k| {
+                let number = if self.pattern == Pattern::Doubling { count - 1 - k } else { k };
+                let first = group + number * stride;
+                (first, first + self.distance)
+            })
         })
     }
 }
@@ -140,8 +148,8 @@ impl Distribution {
         self.0.iter().map(|span| span.places()).product()
     }
 
-    /// Takes the lowest bits away: those of `count` values, a power of two, or all if there are fewer
-    /// places.
+    /// Takes the lowest bits away: those of `count` values, a power of two, or all if there are
+    /// fewer places.
     pub(super) fn take(&mut self, count: usize) -> Distribution {
         let mut bits = count.ilog2();
         let mut taken = vec![];
@@ -201,6 +209,10 @@ impl FromStr for Distribution {
         let spans = text.split(',').filter(|text| !text.trim().is_empty());
         let no_span = |text| Err(ParseError(format!("`{text}` is no span of places")));
         let spans = spans.map(|text| span(text).unwrap_or_else(|| no_span(text)));
-        Ok(Distribution(spans.collect::<Result<_, ParseError>>()?))
+        let spans: Vec<Span> = spans.collect::<Result<_, _>>()?;
+        if spans.iter().map(|span| span.bits).sum::<u32>() > MOST.ilog2() {
+            return Err(ParseError(format!("more than {MOST} places")));
+        }
+        Ok(Distribution(spans))
     }
 }

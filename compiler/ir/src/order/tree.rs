@@ -85,8 +85,8 @@ impl Level {
 pub enum Join {
     /// In any order: all of them give the same bits.
     Any,
-    /// By pairwise levels: while more than one is left, `c[2i] o c[2i+1]` for each pair; an odd last
-    /// one goes up as it is. No results at all give the identity.
+    /// By pairwise levels: while more than one is left, `c[2i] o c[2i+1]` for each pair; an odd
+    /// last one goes up as it is. No results at all give the identity.
     ///
     /// Engines that have one result after another merge the same pairs with a binary counter, which
     /// holds one pending result for each level: result number `n` is merged with the pending result
@@ -111,7 +111,7 @@ impl Join {
     }
 }
 
-/// What a reduction merges with what; see the module's page.
+/// The merges of a reduction; see the module's page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tree {
     levels: Cow<'static, [Level]>,
@@ -169,20 +169,21 @@ impl Tree {
         let (mut elements, mut left, mut at) = (1, 1, 0);
         while at < levels.len() {
             let (taken, leaves) = levels[at].group();
-            // A level that takes more values than one group of the level below leaves takes several.
+            // A level that takes more values than one group of the level below leaves takes
+            // several.
             elements *= taken / left;
             (left, at) = (leaves, at + 1);
         }
         elements
     }
 
-    /// The merges that make one value of several, which are distributed over an engine's places: the
-    /// values that the accumulators of a chunk have at its end, then those of the next chunk, and so
-    /// on. Only the levels that merge across places have steps. The list ends at a serial level that
-    /// takes results of merges.
+    /// The merges that make one value of several, which are distributed over an engine's places:
+    /// the values that the accumulators of a chunk have at its end, then those of the next chunk,
+    /// and so on. Only the levels that merge across places have steps. The list ends at a serial
+    /// level that takes results of merges.
     ///
-    /// If there are fewer places than a level has values, these are its first values, and the others
-    /// have no elements.
+    /// If there are fewer places than a level has values, these are its first values, and the
+    /// others have no elements.
     pub fn steps(&self, over: &Distribution) -> Vec<Step> {
         let mut rest = over.clone();
         let mut steps = vec![];
@@ -198,8 +199,8 @@ impl Tree {
         steps
     }
 
-    /// The merges that make one value of the results of several chunks, which are distributed over an
-    /// engine's places; none if they are joined in ascending order.
+    /// The merges that make one value of the results of several chunks, which are distributed over
+    /// an engine's places; none if they are joined in ascending order.
     pub fn join_steps(&self, over: &Distribution) -> Vec<Step> {
         match self.join {
             Join::Any => over.steps(Pattern::Halves),
@@ -239,8 +240,8 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// No group in text has more values.
-const MOST: usize = 1 << 20;
+/// The most values of a group, and the most places of a distribution, in text.
+pub(super) const MOST: usize = 1 << 20;
 
 /// A count of values or places.
 pub(super) fn count(text: &str) -> Result<usize, ParseError> {

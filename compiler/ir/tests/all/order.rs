@@ -40,6 +40,7 @@ fn other_text_is_no_tree() {
         ("warp", "`warp` is no span of places"),
         ("thread 4", "`thread 4` is no span of places"),
         ("warp 3", "`3` is no power of two"),
+        ("memory 1048576, warp 2", "more than 1048576 places"),
     ] {
         let read: Result<Distribution, _> = text.parse();
         assert_eq!(read.map_err(|e| e.to_string()), Err(error.to_owned()), "{text}");
@@ -73,12 +74,13 @@ halves warp 1, 1 left: 1 of (0, 1)
     assert_eq!(steps(Order::Lanes, "warp 32, register 4"), expected);
 }
 
-/// The lanes of four chunks: what is behind those of one is their results. A span that is cut keeps the numbers of its places.
+/// The lanes of four chunks: their results are merged after them, by the upper bits of the
+/// registers' numbers.
 #[test]
 fn lanes_of_several_chunks() {
     let expected = "\
-halves register 2, 64 left: 2 of (0, 2)
-halves register 1, 32 left: 1 of (0, 1)
+halves register 2, 64 left: 8 of (0, 2)
+halves register 1, 32 left: 4 of (0, 1)
 halves vector 16, 16 left: 16 of (0, 16)
 halves vector 8, 8 left: 8 of (0, 8)
 halves vector 4, 4 left: 4 of (0, 4)
@@ -99,6 +101,6 @@ fn the_other_orders() {
                     halves warp 1, 1 left: 1 of (0, 1)\n";
     assert_eq!(steps(Order::Free, "warp 4, block 2"), expected);
     let expected = "doubling vector 1, 16 left: 7 of (6, 7)\ndoubling vector 2, 16 left: 6 of (5, 7)\n\
-                    doubling vector 4, 16 left: 4 of (3, 7)\ndoubling register 1, 16 left: 1 of (0, 1)\n";
+                    doubling vector 4, 16 left: 4 of (3, 7)\ndoubling register 1, 16 left: 2 of (0, 1)\n";
     assert_eq!(steps(Order::Scan, "vector 8, register 4"), expected);
 }
