@@ -1,5 +1,5 @@
-//! The accumulators of a chunk in the order by lanes, in memory while they are more than registers
-//! hold, and the merges of their tree.
+//! The accumulators of a chunk in the order by lanes, in memory because there are more than
+//! registers can hold, and the merges of their tree.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
@@ -11,7 +11,7 @@ use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Layout, Merging, offset};
 use super::lanes128;
 
-/// The least number of lanes that are folded: those that got no element hold the value of none.
+/// The minimum number of lanes that are merged. Those without elements hold the identity.
 const FEWEST: usize = 16;
 /// The lanes of a chunk in memory.
 pub(super) struct LaneMemory {
@@ -35,8 +35,8 @@ impl LaneMemory {
         lanes / self.vector().lane_count() as usize
     }
 
-    /// Sets the lanes of a chunk of `count` elements (at least 1) to the value of no elements, as
-    /// far as they are folded.
+    /// Sets the lanes that are merged after a chunk of `count` elements (at least 1) to the
+    /// identity.
     pub(super) fn clear(&self, e: &mut Emitter<'_>, count: Value) {
         if sabotage::on(Bug::UnclearedLanes) {
             return;
@@ -60,12 +60,12 @@ impl LaneMemory {
         });
     }
 
-    /// Takes one element into lane `lane`.
+    /// Accumulates one element into lane `lane`.
     pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: Value) {
         let address = e.element(self.base, self.lane, lane);
         let old = e.b.ins().load(self.lane, own_memory(), address, 0);
         let new = if self.fold.dtype == Dtype::Bool {
-            // Lanes hold masks.
+            // Lanes hold masks, all bits of a boolean alike.
             let wide = e.b.ins().uextend(self.lane, x);
             let mask = e.b.ins().ineg(wide);
             if self.fold.primitive() == BinaryOp::Or { e.b.ins().bor(old, mask) } else { e.b.ins().band(old, mask) }
@@ -117,7 +117,7 @@ impl LaneMemory {
 
 /// The lanes of a chunk in memory, for any reduction.
 pub(super) enum LanesInMemory {
-    /// Single values, folded as vectors.
+    /// Single values, merged as vectors.
     Vectors(LaneMemory),
     /// States of a reducer.
     States(StateLanes),
@@ -139,7 +139,7 @@ impl LanesInMemory {
         }
     }
 
-    /// Takes one element into lane `lane`.
+    /// Accumulates one element into lane `lane`.
     pub(super) fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
         match self {
             LanesInMemory::Vectors(lanes) => lanes.add(e, lane, x[0]),
@@ -156,7 +156,7 @@ impl LanesInMemory {
     }
 }
 
-/// The lanes of a chunk as states of a reducer. All of them are folded: those without elements hold
+/// The lanes of a chunk as states of a reducer. All of them are merged: those without elements hold
 /// the identity.
 pub(super) struct StateLanes {
     merging: Merging,
@@ -170,7 +170,7 @@ impl StateLanes {
         StateLanes { merging, base: e.scratch(LANES * layout.bytes()), layout }
     }
 
-    /// Sets all lanes to the state of no elements.
+    /// Sets all lanes to the identity.
     fn clear(&self, e: &mut Emitter<'_>) {
         let empty = self.merging.empty(e);
         let (zero, all) = (e.int(0), e.int(LANES as i64));
@@ -181,7 +181,7 @@ impl StateLanes {
         });
     }
 
-    /// Takes one element into lane `lane`.
+    /// Accumulates one element into lane `lane`.
     fn add(&self, e: &mut Emitter<'_>, lane: Value, x: &[Value]) {
         let address = self.layout.element(e, self.base, lane);
         let old = self.layout.load(e, address, 0);

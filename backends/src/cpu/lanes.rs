@@ -29,34 +29,34 @@ use super::scalar;
 use super::vectors;
 use super::wide::Reducer;
 
-/// Operations of a body that is short.
+/// The most operations of a short body, which is unrolled.
 const SHORT: usize = 8;
 
-/// How one reduction takes its elements.
+/// How one reduction accumulates its elements.
 enum Way {
-    /// In the order by lanes, which are in memory.
+    /// In the order by lanes, with the lanes in memory.
     Lanes(LaneMemory, Levels),
-    /// In the same order, by a function of the leaf.
+    /// In the order by lanes, by a function generated for the leaf.
     Wide(Levels),
-    /// As they come, in registers.
+    /// In any order, in registers.
     Free,
-    /// The least or greatest float, in registers.
+    /// The minimum or maximum of floats, in registers.
     Best(Best),
-    /// The number of the best, from elements that lie side by side.
+    /// The position of the extreme, from elements in contiguous memory.
     Pick(Pick),
-    /// In the order by blocks, from elements that lie side by side: levels of the blocks of a
-    /// chunk, and of the chunks.
+    /// In the order by blocks, from elements in contiguous memory: the levels of a chunk's blocks,
+    /// and those of the chunks.
     Blocks(Levels, Levels),
 }
 
-/// A reduction that can go by lanes.
+/// A reduction that this module can vectorize.
 #[derive(Clone, Copy)]
 struct Member<'r> {
     reduction: &'r Reduction,
-    /// The fold of the value: of the reduction itself or, where it `picks`, the one that finds the
-    /// extreme.
+    /// The fold of the value: that of the reduction itself or, if it `picks`, the one that finds
+    /// the extreme.
     fold: Fold,
-    /// Whether it looks for an element by its extreme.
+    /// Whether its result is the position of the extreme.
     picks: bool,
     input: ValueId,
 }
@@ -75,13 +75,13 @@ impl<'r> Member<'r> {
         reductions.iter().map(|r| Member::of(e, r)).collect()
     }
 
-    /// Whether it goes by blocks, and takes them from elements that lie side by side.
+    /// Whether it is in the order by blocks, whose elements are taken from contiguous memory.
     fn in_blocks(&self) -> bool {
         self.reduction.order == Order::Blocks
     }
 }
 
-/// One reduction of a leaf.
+/// One reduction over a leaf.
 struct Lane {
     fold: Fold,
     way: Way,
@@ -103,7 +103,7 @@ impl Lane {
         Lane { fold, way, input }
     }
 
-    /// Values that are carried through the loops, `groups` groups at once.
+    /// The number of values that the loop carries if an iteration takes `groups` groups.
     fn carried(&self, groups: usize) -> usize {
         match &self.way {
             Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) => 0,
@@ -122,7 +122,7 @@ impl Lane {
         }
     }
 
-    /// Registers that a group fills.
+    /// The registers of a group.
     fn registers(&self) -> usize {
         let ty = lanes128::vector(self.fold.dtype, false);
         GROUP as usize / ty.lane_count() as usize
@@ -141,8 +141,7 @@ impl Lane {
         }
     }
 
-    /// Takes some registers of elements into those of its state, or of the lanes that they belong
-    /// to.
+    /// Accumulates registers of elements into the state, or into their lanes.
     fn take(&self, e: &mut Emitter<'_>, state: &mut [Value], x: &[Value]) {
         match &self.way {
             Way::Best(best) => return best.take(e, state, x),
@@ -154,7 +153,7 @@ impl Lane {
         }
     }
 
-    /// Takes one element.
+    /// Accumulates one element.
     fn take_one(&self, e: &mut Emitter<'_>, state: &mut [Value], lane: Value, x: Value) {
         match &self.way {
             Way::Lanes(memory, _) => return memory.add(e, lane, x),
@@ -166,27 +165,27 @@ impl Lane {
     }
 }
 
-/// Where the elements come from that a leaf only loads: they are computed chunk by chunk.
+/// How the elements are computed, a chunk at a time, if the leaf only loads them from memory.
 struct Source<'l> {
     axes: &'l [Axis],
     body: &'l Block,
     kept: &'l Kept,
 }
 
-/// A range of the chunks of a loop, and where their results go.
+/// A range of a loop's chunks, and the buffers of their results.
 pub(super) struct Chunks<'c> {
     pub(super) range: (Value, Value),
     pub(super) buffers: &'c [BufferId],
 }
 
-/// A reducing loop over a leaf.
+/// A reducing loop whose body is a leaf.
 struct LeafLoop<'l> {
     axis: &'l Axis,
     body: &'l Block,
     source: Option<Source<'l>>,
     leaf: &'l Leaf,
     operands: Operands,
-    /// The leaf as a function, if it is one.
+    /// The function generated for the leaf, if there is one.
     wide: Option<&'l Reducer>,
     lanes: &'l [Lane],
     /// The number of groups that a step takes as long as there are enough.
@@ -194,7 +193,7 @@ struct LeafLoop<'l> {
 }
 
 impl Emitter<'_> {
-    /// A reducing loop, if its body is a leaf and its reductions are such as go by lanes.
+    /// A reducing loop; `None` unless its body is a leaf and all its reductions can be vectorized.
     pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
         let members = Member::all(self, reductions)?;
         if !members.iter().all(|m| m.picks || in_lanes(m.fold.dtype, m.reduction.order)) {
@@ -253,7 +252,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A reducing loop over a leaf, or some chunks of it.
+    /// A reducing loop over a leaf, or some of its chunks.
     fn reduce_leaf(
         &mut self,
         (axis, body, leaf): (&Axis, &Block, &Leaf),
@@ -279,7 +278,7 @@ impl Emitter<'_> {
         let n = axis.extent;
         let some = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
         let empty: Vec<Value> = members.iter().flat_map(|m| self.merging(m.reduction).empty(self)).collect();
-        // Behind the test for an empty loop, since what is computed once may load.
+        // This is inside the test for an empty loop, because hoisted operations may load.
         let results = self.when(some, &empty, |e| {
             if let Some(source) = &source {
                 source.kept.begin(e, zero);
@@ -306,13 +305,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// All chunks; returns the results.
+    /// Reduces all chunks and returns the results.
     fn all_chunks(&mut self, l: &LeafLoop<'_>, mut state: Vec<Value>) -> Vec<Value> {
         let n = l.axis.extent;
         let ordered: Vec<(Fold, &Levels)> =
             l.lanes.iter().filter_map(|lane| Some((lane.fold, lane.levels()?))).collect();
         let carried = state.len();
-        // The sum of the last chunk; one that is alone needs no levels.
+        // The result of the last chunk: a single chunk needs no levels.
         for (fold, _) in &ordered {
             state.push(fold.empty(self));
         }
@@ -339,7 +338,7 @@ impl Emitter<'_> {
         self.results(l, state, &sums)
     }
 
-    /// Chunks of a range; their results go to memory.
+    /// Reduces a range of chunks, whose results go to memory.
     fn some_chunks(&mut self, l: &LeafLoop<'_>, state: &[Value], chunks: &Chunks<'_>) {
         let count = ceil_div(self, l.axis.extent, LANES_CHUNK);
         let (begin, end) = chunks.range;
@@ -359,7 +358,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// The chunk that begins at `base`: what is carried, and the sums by lanes.
+    /// Reduces the chunk that begins at `base`. Returns the carried values, and the results of the
+    /// reductions that have an order.
     fn one_chunk(&mut self, l: &LeafLoop<'_>, base: Value, state: &[Value]) -> (Vec<Value>, Vec<Value>) {
         let left = self.b.ins().isub(l.axis.extent, base);
         let most = self.int(LANES_CHUNK as i64);
@@ -426,7 +426,7 @@ impl Emitter<'_> {
         levels.finish(self, blocks)[0]
     }
 
-    /// The results of all reductions, in their order.
+    /// The results of the reductions, in the order in which they are written.
     fn results(&mut self, l: &LeafLoop<'_>, state: &[Value], sums: &[Value]) -> Vec<Value> {
         let (mut state, mut sums) = (state, sums.iter());
         let mut results = vec![];
@@ -463,8 +463,8 @@ impl Emitter<'_> {
         new
     }
 
-    /// The elements `base..end`, of one chunk if there are lanes: some groups at a time, then
-    /// single ones, then one by one. Returns what is carried.
+    /// Reduces the elements `base..end`, of one chunk if there are lanes: several groups per
+    /// iteration, then single groups, then single elements. Returns the carried values.
     fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
         if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_) | Way::Blocks(..))) {
@@ -502,7 +502,7 @@ impl Emitter<'_> {
         state
     }
 
-    /// Some groups, from element `i` on, which belongs to `lane`.
+    /// Accumulates some groups. The first element is `i`, which belongs to `lane`.
     fn step(&mut self, l: &LeafLoop<'_>, (i, lane): (Value, Value), groups: usize, state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
         let mut sums: Vec<Option<(Value, Vec<Value>)>> = vec![];
@@ -536,7 +536,7 @@ impl Emitter<'_> {
 }
 
 impl LeafLoop<'_> {
-    /// The reduced values of the group that starts at `i + offset`, as lanes rest in memory.
+    /// The values of the group that starts at `i + offset`, in the form that lanes have in memory.
     fn group(&self, e: &mut Emitter<'_>, i: Value, offset: i64) -> Vec<Vec<Value>> {
         let values = vectors::emit_group(e, self.leaf, &self.operands, i, offset);
         let narrow = |(lane, v): (&Lane, _)| lanes128::narrow_masks(e, self.leaf, &self.operands, lane.fold.dtype, v);

@@ -1,7 +1,7 @@
 //! Reductions in the orders of `ir::order`.
 //!
-//! There are two ways to run a reducing loop. The one here takes any body, elements one by one;
-//! `lanes` takes a leaf, several at once.
+//! There are two ways to run a reducing loop. This module takes any body and accumulates elements
+//! one by one; `lanes` vectorizes loops whose body is a leaf.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
@@ -23,17 +23,19 @@ pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout,
     p
 }
 
-/// How one reduction takes its elements one by one; its state is carried through the loops.
+/// How one reduction accumulates elements one by one. Each variant says which values its loop
+/// carries.
 enum Way {
-    /// As they come: (state).
+    /// In ascending order; carries the state.
     Serial,
-    /// Of elements that are results of chunks: ().
+    /// By pairwise levels, because the elements are results of chunks; carries nothing.
     Levels(Levels),
-    /// (state of the block).
+    /// By blocks; carries the state of the current block.
     Blocks(Levels),
-    /// ().
+    /// By lanes; carries nothing.
     Lanes(LanesInMemory, Levels),
-    /// (state of the chunk's groups, state of the chunks), and a group in memory.
+    /// As the last prefix of a scan, with the current group in memory; carries the state of the
+    /// chunk's groups and that of the chunks before.
     Scan(Value),
 }
 
@@ -140,8 +142,8 @@ impl Accumulator {
     }
 }
 
-/// The carries (of groups in the chunk, then of chunks) after a group, where `next` elements have
-/// been taken.
+/// The carries after a group, of the chunk's groups and then of the chunks, when `next` elements
+/// have been taken.
 pub(super) fn end_group(
     e: &mut Emitter<'_>,
     merging: Merging,

@@ -1,16 +1,16 @@
 //! Loops that compute running reductions.
 //!
-//! There are two ways. One takes elements one by one: where the body may end the run, so that the
-//! first fault is the right one, and for states of several values, such as that of `argmax`. The
-//! other takes a chunk of the order at a time: for each prefix in turn, the part of the body that
-//! leads to its input runs over the chunk as a leaf and leaves in memory what the elements of the
-//! chunk alone give; then what is left of the body runs over the chunk, and joins that with what
-//! the chunks before gave. Computing the leading part again where both need it is cheaper than
-//! keeping all that it defines.
+//! There are two ways. One takes elements one by one: if the body may fault, because the first
+//! fault must be the one that is reported, and for states of several values, such as that of
+//! `argmax`. The other takes a chunk of the order at a time: for each prefix in turn, the part of
+//! the body that computes its input runs over the chunk as a vectorized leaf and leaves the chunk's
+//! own prefixes in memory; then the rest of the body runs over the chunk and merges them with the
+//! result of the chunks before. Operations that both parts need are computed twice, which is
+//! cheaper than keeping their results.
 //!
-//! So a scan at the top of a kernel runs on several threads: each takes the next chunk, and hands
-//! on what the chunks up to its own give as soon as it knows it, before it goes over its elements
-//! again. See [`HandOff`].
+//! A scan at the top of a kernel runs on several threads: each takes the next chunk and passes on
+//! the result of the chunks up to its own as soon as it has it, before its second pass over the
+//! elements. See [`HandOff`].
 
 use std::collections::BTreeSet;
 
@@ -64,13 +64,13 @@ impl<'k> Prefix<'k> {
         if self.merging.depends_on_order(e.program) { [empty.clone(), empty].concat() } else { empty }
     }
 
-    /// Memory of a group, twice: its elements, and their prefixes.
+    /// The memory of a group: its elements, and then their prefixes.
     fn bytes(&self) -> usize {
         2 * SCAN_GROUP * self.layout.bytes()
     }
 
-    /// One element more: what is carried on, and the state so far. An ordered one has memory for
-    /// its group.
+    /// Takes one element. Returns the carried values and the prefix. If the order matters, `group`
+    /// is the memory of the current group.
     fn take(&self, e: &mut Emitter<'_>, state: &[Value], number: Value, group: Value) -> (Vec<Value>, Vec<Value>) {
         let (merging, layout) = (self.merging, &self.layout);
         let x = e.state(&self.prefix.inputs, number);
@@ -100,17 +100,17 @@ impl<'k> Prefix<'k> {
     }
 }
 
-/// One prefix of a scan that goes by chunks: of single values, by a primitive.
+/// One prefix of a scan that is computed by chunks: of single values, by a primitive.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkPrefix {
     result: ValueId,
     input: ValueId,
     fold: Fold,
-    /// Its place in the body.
+    /// Its position in the body.
     at: usize,
 }
 
-/// The prefixes of a scan, if it goes by chunks.
+/// The prefixes of a scan, if it is computed by chunks.
 pub(super) fn in_chunks(values: &Values, l: &Loop) -> Option<Vec<ChunkPrefix>> {
     prefixes_in_chunks(l)?;
     let prefix = |(at, statement): (usize, &Statement)| {
@@ -173,7 +173,7 @@ impl Emitter<'_> {
         });
     }
 
-    /// The elements `from..past`, whole chunks but for the last.
+    /// Scans the elements `from..past`: whole chunks, but for the last.
     fn scan_chunks(
         &mut self,
         l: &Loop,
@@ -184,7 +184,8 @@ impl Emitter<'_> {
     ) {
         let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
         let inner = Kept::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
-        // The body's part for a wanted value, or for its effects; prefixes are found in memory.
+        // The part of the body that computes a value, or that stores. Prefixes are loaded from
+        // memory.
         let with = |found: &[Part], body: Block, wanted: Option<ValueId>| {
             let mut used = visit::free_values(&body);
             used.extend(wanted);
@@ -255,8 +256,8 @@ impl Emitter<'_> {
         });
     }
 
-    /// Makes the elements of a chunk in memory prefixes of the chunk alone; returns what all of
-    /// them give.
+    /// Replaces the elements of a chunk in memory by the chunk's own prefixes. Returns the chunk's
+    /// result.
     fn prefixes_in_place(&mut self, fold: Fold, place: Place, count: Value) -> Value {
         let zero = self.int(0);
         let ty = scalar::register(fold.dtype);
@@ -296,7 +297,7 @@ impl Part {
     }
 }
 
-/// Whether prefixes are computed for a group at once.
+/// Whether the prefixes of a group are computed as vectors.
 fn in_groups(fold: Fold) -> bool {
     matches!(fold.dtype.bytes(), 4 | 8)
 }
@@ -340,7 +341,7 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -
     join(e, carried, last)
 }
 
-/// Bytes of two registers, by their numbers.
+/// Selects bytes of two registers by their numbers.
 fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
     let ty = e.b.func.dfg.value_type(a);
     let [a, b] = [a, b].map(|v| e.b.ins().bitcast(I8X16, little(), v));
@@ -349,8 +350,8 @@ fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
     e.b.ins().bitcast(ty, little(), shuffled)
 }
 
-/// The statements that define what is `wanted` or, with `effects`, store, and what those need of
-/// the ones before them; prefixes are left out, they are in memory.
+/// The statements that define a `wanted` value or, with `effects`, store, and those that they
+/// depend on. Prefixes are left out, because they are in memory.
 fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> Block {
     let mut kept = vec![];
     for statement in body.iter().rev() {

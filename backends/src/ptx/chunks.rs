@@ -14,11 +14,11 @@ use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use crate::fold::Merging;
 
-/// Threads of a block: one for each lane of a row.
+/// The threads of a block.
 pub(super) const THREADS: u32 = LANES as u32;
-/// Elements of a chunk that a thread has.
+/// The elements of a chunk that a thread holds.
 const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
-/// Bytes of memory for what a chunk gives.
+/// The bytes of memory for a chunk's result.
 const PLACE: i64 = 8;
 
 /// The current chunk of a long scan.
@@ -26,7 +26,7 @@ const PLACE: i64 = 8;
 pub(super) struct Chunk {
     phase: Phase,
     number: Reg,
-    /// Where what chunks give lies, by prefix.
+    /// The buffers of the chunks' results, by prefix.
     buffers: BTreeMap<ValueId, BufferId>,
 }
 

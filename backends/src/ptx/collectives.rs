@@ -17,7 +17,7 @@ use crate::fold::Merging;
 const LANES_OF_THREAD: i64 = GROUP / WARP;
 
 impl Emitter<'_> {
-    /// Elements as states, from the values of each.
+    /// The states of elements, from the values of each.
     pub(super) fn ones(&mut self, inputs: &[Input], values: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Vec<Reg>> {
         let mut iteration = elements.first;
         let mut ones = vec![];
@@ -39,7 +39,7 @@ impl Emitter<'_> {
         ones
     }
 
-    /// Takes a state into a variable one where a predicate holds.
+    /// Merges `more` into a variable state if a predicate is true.
     pub(super) fn add_where(&mut self, fold: Merging, valid: Option<Reg>, state: &[Reg], more: &[Reg]) {
         let sum = fold.merge(self, state, more);
         match valid {
@@ -48,7 +48,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Takes those of a thread's elements that are there into a state.
+    /// Merges the valid elements of a thread into a state.
     pub(super) fn add_all(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements, state: &[Reg]) {
         for (k, one) in ones.iter().enumerate() {
             self.add_where(fold, elements.valid(k), state, one);
@@ -92,7 +92,8 @@ impl Emitter<'_> {
         self.merge_by(Order::Lanes.tree().join_steps(&over), fold, vec![state])
     }
 
-    /// The row of a warp: each thread has elements of every 32nd lane.
+    /// Reduces the row of a warp: each thread has the elements of every 32nd lane. All threads
+    /// return the result.
     pub(super) fn fold_in_warp(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
         let lanes: Vec<Vec<Reg>> = (0..LANES_OF_THREAD).map(|_| fold.variable(self)).collect();
         for (one, (k, lane)) in ones.iter().zip((0..lanes.len()).cycle().enumerate()) {
@@ -102,7 +103,7 @@ impl Emitter<'_> {
         shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
-    /// The row of a block, in any order: each warp has a state, and each folds them all.
+    /// Reduces the row of a block in any order. All threads return the result.
     pub(super) fn fold_in_block(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
         let state = fold.variable(self);
         self.add_all(fold, ones, elements, &state);
@@ -111,8 +112,8 @@ impl Emitter<'_> {
         self.join_threads(fold, state, at)
     }
 
-    /// The states of a block's threads in any order, by way of a place for each warp: each thread
-    /// has them all.
+    /// Merges the states of a block's threads in any order, through a slot of shared memory per
+    /// warp. All threads return the result.
     pub(super) fn join_threads(&mut self, fold: Merging, state: Vec<Reg>, at: i64) -> Vec<Reg> {
         let state = self.merge_free(fold, state);
         let size = fold.bytes(self.program);
@@ -136,7 +137,8 @@ impl Emitter<'_> {
         shuffled(self.b(), &state, Shuffle::Of, 0)
     }
 
-    /// The row of a block by lanes: each group folds its chunk, and each thread joins the chunks.
+    /// Reduces the row of a block in the order by lanes: each group merges the lanes of its chunk,
+    /// and each thread joins the chunks.
     pub(super) fn fold_in_groups(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
         let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.mapping.groups)) else { return vec![] };
         let size = fold.bytes(self.program);
@@ -192,7 +194,8 @@ impl Emitter<'_> {
         self.merge_lanes(fold, lanes)
     }
 
-    /// The states of a cluster's blocks, each with an eighth of a row: each has them all.
+    /// Joins the states of a cluster's blocks, which have an eighth of a row each. All blocks
+    /// return the result.
     pub(super) fn fold_in_cluster(&mut self, fold: Merging, state: &[Reg]) -> Vec<Reg> {
         let blocks = i64::from(CLUSTER);
         let size = fold.place(self.program);

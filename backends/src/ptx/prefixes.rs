@@ -13,15 +13,15 @@ use super::fold::{assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
 use crate::fold::Merging;
 
-/// Elements of a group.
+/// The elements of a group.
 const WIDTH: i64 = SCAN_GROUP as i64;
-/// Groups of as many elements as there are lanes.
+/// The groups that 128 threads hold, one element each.
 const IN_ROUND: i64 = LANES as i64 / WIDTH;
 /// The number of groups with sums that are loaded together.
 const BATCH: i64 = 16;
 
 impl Emitter<'_> {
-    /// The prefixes of a row's elements that a thread has.
+    /// The prefixes of the elements of a row that a thread holds.
     pub(super) fn prefixes(&mut self, fold: Merging, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
         let thread = self.special(Special::Tid);
         let place = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
@@ -45,7 +45,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The row of a warp: the threads have two groups at a time, and each knows the carries of all.
+    /// Merges the carries into the prefixes of a warp's row, which holds two groups at a time. Each
+    /// thread computes all carries.
     fn carried_in_warp(&mut self, fold: Merging, sums: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
         let rank = self.rank();
         let in_first = self.b().set(Comparison::Lt, Type::S64, rank, WIDTH);
@@ -79,12 +80,12 @@ impl Emitter<'_> {
         });
     }
 
-    /// The row of a block: the sums go through shared memory, where a thread for each chunk makes
-    /// carries of them.
+    /// Merges the carries into the prefixes of a block's row: the results of groups go through
+    /// shared memory, where one thread for each chunk computes the carries.
     fn carried_in_block(&mut self, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
         let chunks = i64::from(self.threads) / LANES as i64;
         let size = fold.bytes(self.program);
-        // Of a chunk or less, which a group of threads has.
+        // The groups of a chunk, or of a shorter row.
         let in_chunk = sums.len() as i64 * IN_ROUND;
         let whole = fold.place(self.program);
         let bytes = [chunks * in_chunk * size, chunks * whole].map(|bytes| bytes as usize);

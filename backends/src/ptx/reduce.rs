@@ -22,7 +22,7 @@ use crate::fold::{Fold, Merging};
 
 const CHUNK: i64 = LANES_CHUNK as i64;
 
-/// A reduction at work, on each thread.
+/// A reduction in progress, as each thread sees it.
 struct Sum {
     fold: Merging,
     order: Order,
@@ -47,7 +47,7 @@ impl Emitter<'_> {
         sums
     }
 
-    /// One element of each reduction: an iteration of the loop.
+    /// Runs an iteration of the loop and accumulates the element of each reduction.
     fn take(&mut self, axes: &Axes, number: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         self.iteration(axes, number, &l.body);
         for (r, sum) in reductions.iter().zip(sums) {
@@ -56,7 +56,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Several elements of each reduction.
+    /// Accumulates several elements of each reduction.
     fn take_all(
         &mut self,
         index: IndexId,
@@ -99,7 +99,7 @@ impl Emitter<'_> {
         state
     }
 
-    // On a thread.
+    // By one thread.
 
     pub(super) fn reduce_alone(&mut self, l: &Loop, reductions: &[Reduction]) {
         let (lanes, others): (Vec<_>, Vec<_>) = reductions.iter().cloned().partition(|r| r.order == Order::Lanes);
@@ -111,7 +111,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Element after element.
+    /// Accumulates one element after another.
     fn reduce_ascending(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -170,7 +170,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// By lanes: one lane after another, in the order in which they are folded.
+    /// In the order by lanes: one lane after another, in an order in which the results can be
+    /// pushed to pairwise levels.
     fn reduce_lanes(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -248,7 +249,7 @@ impl Emitter<'_> {
         self.settle(&l.body);
     }
 
-    /// Those for which a block has memory at once, in order.
+    /// The reductions in groups for which a block has enough shared memory.
     fn passes<'r>(&self, reductions: &'r [Reduction]) -> Vec<&'r [Reduction]> {
         let bytes = |r: &Reduction| bytes_of(self.merging(r), self.program, self.threads);
         let (mut passes, mut begin, mut taken) = (vec![], 0, 0);
@@ -263,7 +264,7 @@ impl Emitter<'_> {
         passes
     }
 
-    /// By lanes: chunk after chunk.
+    /// In the order by lanes: each iteration takes a chunk for each group of threads.
     fn reduce_chunks_together(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -313,12 +314,12 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// The chunks of a reducing loop at the top that fall to this block; their results go to
+    /// Reduces the block's share of the chunks of a loop at the top of a kernel. The results go to
     /// buffers.
     pub(super) fn reduce_chunks(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
-        // One sum is folded after another, in the same memory.
+        // The reductions are merged one after another in the same memory.
         let bytes =
             sums.iter().map(|sum| sum.fold.bytes(self.program)).max().unwrap_or(0) as usize * self.threads as usize;
         let at = self.b().take(Space::Shared, bytes);
@@ -348,12 +349,12 @@ impl Emitter<'_> {
         self.b().give_back(Space::Shared, bytes);
     }
 
-    /// How many groups of a thread for each lane there are.
+    /// The number of groups of 128 threads.
     fn groups(&self) -> i64 {
         i64::from(self.threads) / LANES as i64
     }
 
-    /// A chunk for each group: each thread has a lane.
+    /// Accumulates a chunk for each group: each thread has a lane.
     fn chunk(&mut self, axes: &Axes, base: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let thread = self.special(Special::Tid);
         let (mut base, mut lane) = (base, thread);
@@ -370,7 +371,7 @@ impl Emitter<'_> {
         }
         match axes.only().filter(|_| is_flat(&l.body)) {
             Some(index) => {
-                // Few loads for an element leave registers for more elements.
+                // With few loads per element there are registers for more elements.
                 let loads = visit::loads(&l.body).len();
                 let count = if loads < 2 { 2 * AT_ONCE } else { AT_ONCE };
                 self.counted(first, end, LANES as i64 * count, |e, number| {
@@ -382,15 +383,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Leaves what is ordered of the groups' chunks folded in shared memory, at the first place of
-    /// each group.
+    /// Merges the lanes of the reductions that have an order. Each group's result is in its first
+    /// slot of shared memory.
     fn fold_chunk(&mut self, sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory).filter(|(sum, _)| !sum.is(Order::Free)) {
             self.fold_lanes(sum, memory.at);
         }
     }
 
-    /// The place of number so and so in shared memory, and how far it is to the next.
+    /// The size of a slot of shared memory, and the address of slot `number`.
     fn place(&mut self, sum: &Sum, at: i64, number: Reg) -> (i64, Address) {
         let size = sum.fold.bytes(self.program);
         (size, self.b().element(Space::Shared, at, number, size))
@@ -456,7 +457,7 @@ impl Emitter<'_> {
             let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
             e.counted(first, end, 1, |e, number| e.take(&axes, number, l, reductions, &sums));
             for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| !sum.is(Order::Free)) {
-                // Blocks without elements hold nothing, which changes nothing.
+                // Blocks without elements hold the identity.
                 e.join_pairs(sum, memory.at);
             }
             let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
@@ -495,8 +496,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// Joins neighbours of each of the threads' elements, twice by warps; what is left lies in the
-    /// first places of shared memory.
+    /// Joins neighbouring results of the threads in two rounds, by warps and then by the results of
+    /// warps. The results are in the first slots of shared memory.
     fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], elements: &ThreadElements, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
@@ -550,7 +551,7 @@ impl Emitter<'_> {
         self.b().barrier();
     }
 
-    /// The results of `count` partial ones, known to all threads.
+    /// The results of `count` partial results, in all threads.
     fn finish_together(&mut self, count: Reg, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory) {
             if sum.is(Order::Free) {
@@ -597,13 +598,13 @@ impl Emitter<'_> {
     }
 }
 
-/// Shared memory of a reduction: a place for each thread, and the levels.
+/// The shared memory of a reduction: a slot for each thread, and the levels.
 struct Shared {
     at: i64,
     levels: Levels,
 }
 
-/// Bytes of shared memory that a block has without asking for more, less some.
+/// The bytes of shared memory for reductions: a little less than a block has by default.
 pub(super) const SHARED: usize = 40 << 10;
 /// The number of chunks that a block merges into one result, if it has the memory.
 const RUN: i64 = 4;
@@ -624,9 +625,9 @@ pub(super) fn shared_bytes(program: &Program, values: &Values, body: &[Statement
     bytes
 }
 
-/// Of how many chunks a block makes one result, if its reductions are by primitives. Who reduces
-/// the chunks and who joins the results have the same answer: the types of both are those of the
-/// results.
+/// The number of chunks that a block reduces to one result, for reductions by primitives. The
+/// kernel that reduces the chunks and the one that joins the results compute the same number,
+/// because it depends only on the types of the results.
 pub(super) fn chunks_together(program: &Program, reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
     let bytes =
         |r: Single| bytes_of(Merging::Fold(Fold { op: r.monoid, dtype: dtype(r.result) }), program, RUN_THREADS);

@@ -1,4 +1,4 @@
-//! Running reductions on a thread, in the order of `ir::order`.
+//! Running reductions by one thread, in the order of `ir::order`.
 
 use ir::Order;
 use ir::nest::{Loop, Op, Program, Statement, ValueId};
@@ -14,9 +14,10 @@ use crate::fold::Merging;
 #[derive(Clone)]
 pub(super) struct Running {
     fold: Merging,
-    /// The reduction so far; in a scan's order, that of the chunk's groups before this one.
+    /// The reduction so far or, if the order matters, that of the chunk's groups before the current
+    /// one.
     state: Vec<Reg>,
-    /// The reduction of the chunks before this one.
+    /// The reduction of the chunks before the current one.
     before: Vec<Reg>,
     /// The elements of a group after each step, if order matters.
     steps: Option<i64>,
@@ -24,7 +25,7 @@ pub(super) struct Running {
 
 const STEPS: u32 = SCAN_GROUP.ilog2();
 
-/// Memory for the steps of a group.
+/// The bytes of memory for the steps of a group.
 fn bytes(fold: Merging, program: &Program) -> usize {
     SCAN_GROUP * STEPS as usize * fold.place(program) as usize
 }
@@ -44,7 +45,7 @@ impl Running {
         }
     }
 
-    /// The state up to and with element `number`, which is the state `one`.
+    /// Takes element `number`, with state `one`. Returns the inclusive prefix.
     pub(super) fn take(&self, e: &mut Emitter<'_>, one: &[Reg], number: Reg) -> Vec<Reg> {
         let fold = self.fold;
         let Some(steps) = self.steps else {
@@ -86,7 +87,7 @@ impl Running {
 }
 
 impl Emitter<'_> {
-    /// Element after element.
+    /// Scans one element after another.
     pub(super) fn scan_alone(&mut self, l: &Loop) {
         let mut running = vec![];
         for statement in &l.body {
@@ -107,7 +108,7 @@ impl Emitter<'_> {
         running.iter().rev().for_each(|r| r.give_back(self));
     }
 
-    /// The prefix that a value of a scan's body is.
+    /// Defines the value of a prefix in a scan's body.
     pub(super) fn prefix(&mut self, value: ValueId) {
         let (Some((running, prefix)), Some(number)) = (self.running.get(&value).cloned(), self.number) else {
             unreachable!("a prefix stands in a scan")

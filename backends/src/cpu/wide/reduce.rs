@@ -30,29 +30,29 @@ use crate::cpu::leaf::Leaf;
 use crate::cpu::scalar;
 use crate::fold::Fold;
 
-/// Groups that have lanes of their own.
+/// The groups that the 128 lanes make.
 fn all_groups(isa: Isa) -> i32 {
     LANES as i32 / isa.group()
 }
 
-/// Operations of a body up to which a step is all lanes, so that they rest in registers.
+/// The most operations of a body that is unrolled over all lanes, which then stay in registers.
 const SHORT: usize = 64;
-/// Operations of a body up to which there is one for each group of lanes.
+/// The most operations of a body that is repeated for each group of lanes in the remainder.
 const BRIEF: usize = 32;
-/// Operations of a body up to which memory is all that it waits for.
+/// The most operations of a body that is bound by memory.
 const PLAIN: usize = 12;
 /// The registers that a body needs in addition to those of its values and of lanes.
 const SPARE: u32 = 2;
 
-/// A leaf's reductions as a function.
+/// A generated function that reduces a leaf.
 pub(in crate::cpu) struct Reducer {
     function: Function,
     memory: Value,
-    /// Where the results lie.
+    /// The slots of the results.
     results: Vec<(Fold, Slot)>,
 }
 
-/// Whether a reduction is done here.
+/// Whether a reduction has an implementation here.
 fn has(fold: Fold) -> bool {
     fold.dtype == Dtype::Bool || matches!(fold.dtype.bytes(), 4 | 8)
 }
@@ -66,29 +66,30 @@ fn over_numbers(fold: Fold) -> Fold {
     }
 }
 
-/// Where the lanes of one reduction rest.
+/// The registers or memory of one reduction's lanes.
 #[derive(Clone, Copy)]
 struct Home {
     fold: Fold,
-    /// Whether the elements are booleans, which are taken as numbers.
+    /// Whether the elements are booleans, which are converted to numbers.
     of_truth: bool,
     result: Slot,
-    /// The first of its registers, while it has some, or of those that it is folded in.
+    /// The first register of the lanes: those where they stay or, if they are in memory, those
+    /// where they are merged.
     register: u32,
-    /// The first of its pieces of memory.
+    /// The first spill slot of the lanes.
     memory: u32,
     /// The number of groups of lanes: all of them, except for registers of reductions with free
     /// order.
     groups: i32,
-    /// Whether they are all that there are.
+    /// Whether these are all groups.
     all: bool,
-    /// Whether NaN are noted in a register apart, the one behind the lanes, so that these need not
-    /// mind them.
+    /// Whether a separate register, the one after the lanes, records NaN, so that merging the lanes
+    /// may ignore it.
     notes: bool,
 }
 
 impl Home {
-    /// Registers of a group.
+    /// The registers of a group.
     fn parts(&self) -> u32 {
         if is_wide(self.fold.dtype) { 2 } else { 1 }
     }
@@ -97,18 +98,17 @@ impl Home {
         self.groups.unsigned_abs() * self.parts()
     }
 
-    /// Registers with that for NaN.
+    /// The registers, including the one that records NaN.
     fn taken(&self) -> u32 {
         self.registers() + u32::from(self.notes)
     }
 
-    /// Bytes of a lane.
+    /// The bytes of a lane.
     fn width(&self) -> usize {
         4 * self.parts() as usize
     }
 
-    /// The merges of the lanes, of which up to `held` registers are in registers and the others in
-    /// memory.
+    /// The merges of the lanes, which `held` registers hold at a time: the others are in memory.
     fn steps(&self, isa: Isa, held: u32) -> Vec<Step> {
         let order = if self.fold.op.depends_on_order(self.fold.dtype) { Order::Lanes } else { Order::Free };
         let over = Distribution::new([
@@ -123,7 +123,7 @@ impl Home {
 /// The lanes of a leaf's reductions.
 struct Homes {
     all: Vec<Home>,
-    /// Whether lanes rest in registers as long as steps are whole.
+    /// Whether lanes stay in registers in iterations over all groups.
     in_registers: bool,
 }
 
@@ -156,12 +156,12 @@ impl Homes {
         Homes { all, in_registers: false }
     }
 
-    /// Those with lanes in memory behind whole steps.
+    /// The reductions with lanes in memory in the remainder.
     fn in_memory(&self) -> impl Iterator<Item = &Home> {
         self.all.iter().filter(|home| home.all)
     }
 
-    /// Registers that are used for nothing else.
+    /// The registers that are reserved for lanes.
     fn fixed(&self) -> u32 {
         if self.in_registers { self.all.iter().map(Home::taken).sum() } else { 0 }
     }
@@ -172,7 +172,7 @@ impl Homes {
 }
 
 impl Reducer {
-    /// The reductions `folds` of what a leaf wants.
+    /// Generates the function for the reductions `folds` of a leaf's values.
     pub(in crate::cpu) fn new(e: &mut Emitter<'_>, leaf: &Leaf, folds: &[Fold]) -> Option<Reducer> {
         if !takes(e, leaf) || !folds.iter().all(|fold| has(*fold)) {
             return None;
@@ -228,14 +228,14 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
         l.body
     };
     let clear = made(&mut |l| homes.all.iter().for_each(|home| l.clear(home, homes.in_registers)));
-    // Around single groups, where lanes were in registers before.
+    // Lanes that were in registers are stored before the remainder and loaded after it.
     let moved = || homes.in_memory().filter(|_| homes.in_registers);
     let keep = made(&mut |l| moved().for_each(|home| l.keep(home)));
     let load = made(&mut |l| moved().for_each(|home| l.load_lanes(home)));
     let ends: Vec<_> = if homes.in_registers {
         endings(isa, &homes.all, &mut made)
     } else {
-        // One after another in the same registers.
+        // The reductions are merged one after another in the same registers.
         let mut all = vec![];
         for home in &homes.all {
             let mut home = *home;
@@ -306,7 +306,7 @@ fn elements(l: &mut WideX86<'_, '_>, homes: &Homes) -> Vec<Parts> {
 fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
     let mut before: Vec<Parts> = vec![];
-    // Each part's masks hang together on their own, so that groups can be taken in turn.
+    // The masks of each part depend only on each other, so that groups can be interleaved.
     let mut numbers: Vec<Parts> = vec![vec![]; homes.all.len()];
     for group in 0..at_once {
         l.offset = group * isa.group();
@@ -324,7 +324,7 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
         before = wanted;
         groups.push(std::mem::take(&mut l.body.items));
     }
-    // Not two with the same registers.
+    // Groups that accumulate into the same registers are not interleaved.
     let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(1);
     l.body.items = interleave(groups, ways(isa, pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
     for (home, numbers) in homes.all.iter().zip(&numbers) {
@@ -333,8 +333,8 @@ fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usi
     l.body
 }
 
-/// A step of one group, whichever is next: lanes in registers then move on by one group, so that
-/// the first ones are the next's.
+/// An iteration over one group, whichever is next: it accumulates into the first lanes and then
+/// rotates the registers by a group.
 fn rolled_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
     let wanted = elements(&mut l, homes);
     for (home, elements) in homes.all.iter().zip(&wanted) {
@@ -366,7 +366,7 @@ fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Bo
     l.body
 }
 
-/// Makes a body by what it is to do.
+/// Makes the body that a closure emits.
 type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
 
 /// Swaps blocks of 128 bits of a vector.
@@ -383,9 +383,9 @@ fn swaps(isa: Isa) -> &'static [(usize, Code, u8)] {
     }
 }
 
-/// The merges of the homes' lanes, as far as these are in registers: of all homes alternately,
-/// since they are independent of each other. A merge of whole groups is skipped if there are too
-/// few elements for it, where a reduction has all lanes.
+/// The merges of lanes in registers, interleaved over the reductions because these are independent.
+/// Each body but the last has a number of elements up to which it is skipped, because half of the
+/// lanes that it merges have none.
 fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<usize>, Body)> {
     let group = isa.group().unsigned_abs() as usize;
     let steps: Vec<(&Home, Vec<Step>)> = homes.iter().map(|home| (home, home.steps(isa, home.registers()))).collect();
@@ -433,18 +433,18 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<usize>,
 }
 
 impl WideX86<'_, '_> {
-    /// Sets a register that is used for nothing else.
+    /// Sets a reserved register.
     pub(super) fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
         let (to, over, from) = (None, None, from.to_vec());
         self.push(Plain { code, to, fixed: Some(register), over, from, lanes, spends_mask: false });
     }
 
-    /// Joins lanes with others.
+    /// Merges lanes with others.
     pub(super) fn join(&mut self, fold: Fold, register: u32, x: Operand) {
         self.join_some(fold, register, x, Lanes::All);
     }
 
-    /// Joins some lanes with others.
+    /// Merges some lanes with others.
     fn join_some(&mut self, fold: Fold, register: u32, x: Operand, lanes: Lanes) {
         if let Some((code, _)) = binary(fold.primitive(), fold.dtype) {
             return self.set(code, register, &[Operand::Fixed(register), x], lanes);
@@ -453,7 +453,7 @@ impl WideX86<'_, '_> {
         self.set(copy(fold.dtype), register, &[joined], lanes);
     }
 
-    /// Joins lanes with others; of a number and a NaN it may take the number where these are noted.
+    /// Merges lanes with others. If NaN is recorded separately, the result may lose it.
     fn join_in(&mut self, home: &Home, register: u32, x: Operand) {
         if !home.notes {
             return self.join(home.fold, register, x);
@@ -462,7 +462,7 @@ impl WideX86<'_, '_> {
         self.set(code, register, &[Operand::Fixed(register), x, extreme(home.fold.primitive())], Lanes::All);
     }
 
-    /// Takes elements into the lanes of a group.
+    /// Accumulates elements into the lanes of a group.
     fn take_in_registers(&mut self, home: &Home, group: i32, elements: &Parts) {
         let first = home.register + group.unsigned_abs() * home.parts();
         for ((part, register), x) in (first..).enumerate().zip(elements) {
@@ -473,8 +473,8 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Moves the lanes of each group to the registers of the one before, those of the first to the
-    /// last.
+    /// Rotates the lanes by a group: each moves to the registers of the group before, the first to
+    /// the last.
     fn rotate(&mut self, home: &Home) {
         let (code, parts) = (copy(home.fold.dtype), home.parts());
         let firsts: Vec<Operand> =
@@ -486,7 +486,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Lanes in which two groups have numbers, among those of masks, if there are any.
+    /// The masks of the lanes in which two groups have numbers, restricted to other masks if given.
     fn ordered(&mut self, home: &Home, a: &Parts, b: &Parts, among: &Parts) -> Parts {
         let compare = float(home.parts() == 2).compare;
         let both = |(part, (a, b)): (usize, (&Operand, &Operand))| {
@@ -499,7 +499,7 @@ impl WideX86<'_, '_> {
         a.iter().zip(b).enumerate().map(both).collect()
     }
 
-    /// Notes NaN in lanes that have no numbers.
+    /// Records NaN in the lanes outside some masks.
     fn note(&mut self, home: &Home, numbers: &Parts) {
         for numbers in numbers {
             let nan = self.mask(Code::VEX_Knotw_kr_kr, &[*numbers]);
@@ -510,8 +510,8 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// The lanes of a home with a NaN, noted or of elements behind whole steps: these went to its
-    /// first group.
+    /// The mask of the lanes with a NaN: recorded, or of elements of the remainder, which went to
+    /// the first group.
     fn noted(&mut self, home: &Home) -> Option<Reg> {
         if !home.notes {
             return None;
@@ -529,7 +529,7 @@ impl WideX86<'_, '_> {
         lanes.register()
     }
 
-    /// The result of a home: NaN if a lane has one.
+    /// The result: NaN if a lane has one.
     fn unless(&mut self, noted: Option<Reg>, home: &Home) -> Operand {
         let found = Operand::Fixed(home.register);
         let Some(condition) = noted else { return found };
@@ -539,7 +539,7 @@ impl WideX86<'_, '_> {
         Operand::Register(result)
     }
 
-    /// Takes elements into the lanes that they belong to.
+    /// Accumulates elements into their lanes in memory.
     fn take_in_memory(&mut self, home: &Home, elements: &Parts) {
         let wide = is_wide(home.fold.dtype);
         let (width, code) =
@@ -553,8 +553,7 @@ impl WideX86<'_, '_> {
             let mut new = joined;
             let mut lanes = self.there(part, false);
             if self.partial && self.isa() == Isa::Avx512 {
-                // All lanes are stored: a load of what was stored in part would wait for the store
-                // to be done.
+                // All lanes are stored, because a load cannot be forwarded from a masked store.
                 new = self.computes(Class::Vector, copy(home.fold.dtype), Some(old), &[joined], lanes);
                 lanes = Lanes::All;
             }
@@ -562,7 +561,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Gives lanes the value of no elements.
+    /// Sets lanes to the identity.
     fn clear(&mut self, home: &Home, in_registers: bool) {
         use crate::cpu::leaf::LeafEmitter;
         let none = self.constant(home.fold.identity())[0];
@@ -577,7 +576,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// Puts lanes into memory.
+    /// Stores lanes to memory.
     fn keep(&mut self, home: &Home) {
         for number in 0..home.registers() {
             let place = Operand::Memory(Place::Own((home.memory + number) as usize));
@@ -606,7 +605,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    /// The reverse.
+    /// Loads lanes from memory.
     fn load_lanes(&mut self, home: &Home) {
         for number in 0..home.registers() {
             let from = Operand::Memory(Place::Own((home.memory + number) as usize));
