@@ -6,8 +6,8 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::Order;
 use ir::nest::Program;
-use ir::order::BLOCK;
 use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
@@ -181,24 +181,33 @@ impl Levels {
     /// Ends a block after its last element, `number`. Returns the accumulator for the next element.
     /// `next` is `number + 1`.
     pub(super) fn block(&self, e: &mut Emitter<'_>, sum: &[Value], number: Value, next: Value) -> Vec<Value> {
-        at_multiple(e, next, BLOCK, sum, |e| {
-            let block = e.b.ins().ushr_imm_u(number, i64::from(BLOCK.ilog2()));
+        let chunk = Order::Blocks.tree().chunk();
+        at_multiple(e, next, chunk, sum, |e| {
+            let block = e.b.ins().ushr_imm_u(number, i64::from(chunk.ilog2()));
             self.push(e, block, sum);
             self.empty(e)
         })
     }
 
-    /// The result of `count` elements in the order by blocks. `sum` is that of the last, incomplete
-    /// block.
-    pub(super) fn finish_blocks(&self, e: &mut Emitter<'_>, sum: &[Value], count: Value) -> Vec<Value> {
-        let rest = if sabotage::on(Bug::LostBlock) { e.int(0) } else { e.b.ins().band_imm_u(count, BLOCK as i64 - 1) };
+    /// The result of `count` elements in an order that joins its chunks by pairwise levels. `last`
+    /// computes the result of the last chunk from its number of elements, if it is incomplete.
+    pub(super) fn finish_chunks(
+        &self,
+        e: &mut Emitter<'_>,
+        order: Order,
+        count: Value,
+        last: impl FnOnce(&mut Emitter<'_>, Value) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let chunk = order.tree().chunk();
+        let rest = if sabotage::on(Bug::LostBlock) { e.int(0) } else { e.b.ins().band_imm_u(count, chunk as i64 - 1) };
         e.when(rest, &[], |e| {
-            let block = e.b.ins().ushr_imm_u(count, i64::from(BLOCK.ilog2()));
-            self.push(e, block, sum);
+            let number = e.b.ins().ushr_imm_u(count, i64::from(chunk.ilog2()));
+            let result = last(e, rest);
+            self.push(e, number, &result);
             vec![]
         });
-        let blocks = ceil_div(e, count, BLOCK);
-        self.finish(e, blocks)
+        let chunks = ceil_div(e, count, chunk);
+        self.finish(e, chunks)
     }
 }
 

@@ -10,7 +10,7 @@ use ir::order::{Distribution, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP, Scope,
 use ir::sabotage::{self, Bug};
 
 use super::emit::Emitter;
-use super::fold::{Layout, Levels, Merging, at_multiple, ceil_div};
+use super::fold::{Layout, Levels, Merging, at_multiple};
 use super::lane_memory::LanesInMemory;
 
 /// The inclusive prefixes inside a group of a scan, whose elements are in memory.
@@ -112,18 +112,8 @@ impl Accumulator {
         match &self.way {
             Way::Serial => state.to_vec(),
             Way::Levels(levels) => levels.finish(e, count),
-            Way::Blocks(levels) => levels.finish_blocks(e, state, count),
-            Way::Lanes(memory, levels) => {
-                let rest = e.b.ins().band_imm_u(count, LANES_CHUNK as i64 - 1);
-                e.when(rest, &[], |e| {
-                    let chunk = e.b.ins().ushr_imm_u(count, i64::from(LANES_CHUNK.ilog2()));
-                    let sum = memory.fold(e, rest);
-                    levels.push(e, chunk, &sum);
-                    vec![]
-                });
-                let chunks = ceil_div(e, count, LANES_CHUNK);
-                levels.finish(e, chunks)
-            }
+            Way::Blocks(levels) => levels.finish_chunks(e, Order::Blocks, count, |_, _| state.to_vec()),
+            Way::Lanes(memory, levels) => levels.finish_chunks(e, Order::Lanes, count, |e, rest| memory.fold(e, rest)),
             Way::Scan(group) => {
                 let rest = e.b.ins().band_imm_u(count, SCAN_GROUP as i64 - 1);
                 let (carry, chunk) = state.split_at(state.len() / 2);

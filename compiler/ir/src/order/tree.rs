@@ -142,11 +142,6 @@ impl Order {
             Order::Scan => BY_SCAN,
         }
     }
-
-    /// The elements of one of the chunks whose results are joined: 1 if the order is free.
-    pub const fn chunk(self) -> usize {
-        self.tree().chunk()
-    }
 }
 
 impl Tree {
