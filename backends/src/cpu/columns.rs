@@ -14,7 +14,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{BufferId, Extent, IndexId};
 use ir::sched::Tiles;
-use ir::{BinaryOp, Dtype, Order, Size};
+use ir::{BinaryOp, Dtype, Size};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
@@ -368,11 +368,7 @@ pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
 
 /// The result of a reduction of `count` elements.
 fn finish(e: &mut Emitter<'_>, nest: &Nest, levels: &Levels, sum: &[Value], count: Value) -> Parts {
-    if nest.joins {
-        levels.finish(e, count)
-    } else {
-        levels.finish_chunks(e, Order::Blocks, count, |_, _| sum.to_vec())
-    }
+    if nest.joins { levels.finish(e, count) } else { levels.finish_blocks(e, sum, count) }
 }
 
 /// The loops of a nest.

@@ -189,6 +189,12 @@ impl Levels {
         })
     }
 
+    /// The result of `count` elements in the order by blocks. `sum` is that of the last, incomplete
+    /// block.
+    pub(super) fn finish_blocks(&self, e: &mut Emitter<'_>, sum: &[Value], count: Value) -> Vec<Value> {
+        self.finish_chunks(e, Order::Blocks, count, |_, _| sum.to_vec())
+    }
+
     /// The result of `count` elements in an order that joins its chunks by pairwise levels. `last`
     /// computes the result of the last chunk from its number of elements, if it is incomplete.
     pub(super) fn finish_chunks(

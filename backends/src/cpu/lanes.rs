@@ -75,7 +75,7 @@ impl<'r> Member<'r> {
         reductions.iter().map(|r| Member::of(e, r)).collect()
     }
 
-    /// Whether it is in the order by blocks, whose elements are taken from contiguous memory.
+    /// Whether it is in the order by blocks, which takes its elements from contiguous memory.
     fn in_blocks(&self) -> bool {
         self.reduction.order == Order::Blocks
     }
@@ -178,7 +178,7 @@ pub(super) struct Chunks<'c> {
     pub(super) buffers: &'c [BufferId],
 }
 
-/// A reducing loop whose body is a leaf.
+/// A reducing loop over a leaf.
 struct LeafLoop<'l> {
     axis: &'l Axis,
     body: &'l Block,
@@ -338,7 +338,7 @@ impl Emitter<'_> {
         self.results(l, state, &sums)
     }
 
-    /// Reduces a range of chunks, whose results go to memory.
+    /// Reduces a range of chunks and stores their results.
     fn some_chunks(&mut self, l: &LeafLoop<'_>, state: &[Value], chunks: &Chunks<'_>) {
         let count = ceil_div(self, l.axis.extent, LANES_CHUNK);
         let (begin, end) = chunks.range;

@@ -1,7 +1,7 @@
 //! Reductions in the orders of `ir::order`.
 //!
 //! There are two ways to run a reducing loop. This module takes any body and accumulates elements
-//! one by one; `lanes` vectorizes loops whose body is a leaf.
+//! one by one; `lanes` vectorizes loops over leaves.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
@@ -13,7 +13,7 @@ use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, at_multiple};
 use super::lane_memory::LanesInMemory;
 
-/// The inclusive prefixes inside a group of a scan, whose elements are in memory.
+/// The inclusive prefixes inside a group of a scan. Its elements are in memory.
 pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {
     let mut p: Vec<Vec<Value>> = (0..SCAN_GROUP).map(|k| layout.load(e, base, k * layout.bytes())).collect();
     let steps = Order::Scan.tree().steps(&Distribution::new([Scope::Register.of(SCAN_GROUP)]));
@@ -112,7 +112,7 @@ impl Accumulator {
         match &self.way {
             Way::Serial => state.to_vec(),
             Way::Levels(levels) => levels.finish(e, count),
-            Way::Blocks(levels) => levels.finish_chunks(e, Order::Blocks, count, |_, _| state.to_vec()),
+            Way::Blocks(levels) => levels.finish_blocks(e, state, count),
             Way::Lanes(memory, levels) => levels.finish_chunks(e, Order::Lanes, count, |e, rest| memory.fold(e, rest)),
             Way::Scan(group) => {
                 let rest = e.b.ins().band_imm_u(count, SCAN_GROUP as i64 - 1);

@@ -123,7 +123,7 @@ fn by_interpreter(order: Order, elements: &[f32], monoid: Monoid) -> f32 {
     }
 }
 
-/// Some scopes in some order, of up to so many places in all.
+/// Some scopes in some order, with at most `1 << bits` places in all.
 fn distributions(bits: u32) -> impl Strategy<Value = Distribution> {
     let spans = (Just(Scope::ALL.to_vec()).prop_shuffle(), proptest::collection::vec(0u32..6, 1..=Scope::ALL.len()));
     spans.prop_map(move |(scopes, sizes)| {
