@@ -72,7 +72,7 @@ pub struct GemmCall {
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
     /// 1 if `b` is the same as in the previous call and still packed in `work`.
-    pub laid: i64,
+    pub packed: i64,
     /// Memory to pack factors in, if the product asks for it.
     pub work: *mut u8,
 }

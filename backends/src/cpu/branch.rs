@@ -6,7 +6,7 @@ use cranelift_codegen::ir::types::I32X4;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Dtype;
 
-use super::lanes128::{Lanes128, Parts, little};
+use super::lanes128::{Lanes128, Registers, little};
 use super::leaf::{Build, Done, Leaf, LeafId, Step};
 
 /// A side with at least this many operations is long.
@@ -86,7 +86,7 @@ impl Build<'_, '_> {
 
 impl Lanes128<'_, '_> {
     /// Emits the steps under the condition that a lane needs them.
-    pub(super) fn run_branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+    pub(super) fn run_branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {
         let (condition, when) = branch.condition;
         let needed = self.any(&done.get(condition), when);
         let mut others = vec![];
@@ -111,12 +111,12 @@ impl Lanes128<'_, '_> {
     }
 
     /// Normalizes masks to one width, since both sides must agree. Other values are unchanged.
-    fn one_form(&mut self, id: LeafId, v: Parts) -> Parts {
+    fn one_form(&mut self, id: LeafId, v: Registers) -> Registers {
         if self.at.leaf.values[id].0 == Dtype::Bool { self.mask(&v, false) } else { v }
     }
 
     /// Whether some lane of a mask is `value`.
-    fn any(&mut self, mask: &Parts, value: bool) -> Value {
+    fn any(&mut self, mask: &Registers, value: bool) -> Value {
         let b = &mut self.e.b;
         let mut all = b.ins().bitcast(I32X4, little(), mask[0]);
         for part in &mask[1..] {

@@ -19,7 +19,7 @@ use ir::{BinaryOp, Dtype, Size};
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
 use super::formula::{Formula, Rule};
-use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Parts, is_wide, vector};
+use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Registers, is_wide, vector};
 use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
 use super::nest::Axis;
 use super::strips::Strips;
@@ -212,7 +212,7 @@ impl Phases<'_> {
     }
 
     /// Reloads or recomputes the values that a phase uses.
-    fn restore(&self, l: &mut Lanes128<'_, '_>, number: usize) -> Done<Parts> {
+    fn restore(&self, l: &mut Lanes128<'_, '_>, number: usize) -> Done<Registers> {
         let mut done = Done::new(self.leaf);
         for id in &self.uses[number] {
             let value = match self.kept.get(id) {
@@ -225,7 +225,7 @@ impl Phases<'_> {
     }
 
     /// Stores a value, if a later phase uses it.
-    fn keep(&self, l: &mut Lanes128<'_, '_>, id: LeafId, value: &Parts) {
+    fn keep(&self, l: &mut Lanes128<'_, '_>, id: LeafId, value: &Registers) {
         if let Some(memory) = self.kept.get(&id) {
             l.store_lanes(*memory, self.leaf.values[id].0, value);
         }
@@ -367,7 +367,7 @@ pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
 }
 
 /// The result of a reduction of `count` elements.
-fn finish(e: &mut Emitter<'_>, nest: &Nest, levels: &Levels, sum: &[Value], count: Value) -> Parts {
+fn finish(e: &mut Emitter<'_>, nest: &Nest, levels: &Levels, sum: &[Value], count: Value) -> Registers {
     if nest.joins { levels.finish(e, count) } else { levels.finish_blocks(e, sum, count) }
 }
 
@@ -386,13 +386,13 @@ impl Lanes128<'_, '_> {
         self.e.b.ins().iadd(memory, column)
     }
 
-    pub(super) fn load_lanes(&mut self, memory: Value, dtype: Dtype) -> Parts {
+    pub(super) fn load_lanes(&mut self, memory: Value, dtype: Dtype) -> Registers {
         let address = self.in_strip(memory, lane_bytes(dtype));
         let ty = vector(dtype, false);
         (0..self.registers(dtype)).map(|k| self.e.b.ins().load(ty, own_memory(), address, offset(16 * k))).collect()
     }
 
-    pub(super) fn store_lanes(&mut self, memory: Value, dtype: Dtype, value: &Parts) {
+    pub(super) fn store_lanes(&mut self, memory: Value, dtype: Dtype, value: &Registers) {
         let value = if dtype == Dtype::Bool { self.mask(value, false) } else { value.clone() };
         let address = self.in_strip(memory, lane_bytes(dtype));
         for (k, part) in value.into_iter().enumerate() {
@@ -416,7 +416,7 @@ impl Lanes128<'_, '_> {
     }
 
     /// Emits an inner loop with its accumulators in registers.
-    pub(super) fn nest_in_registers(&mut self, nest: &Nest, done: &mut Done<Parts>) {
+    pub(super) fn nest_in_registers(&mut self, nest: &Nest, done: &mut Done<Registers>) {
         let axes = axes(self.e, nest);
         let mut levels = vec![];
         let mut state = vec![self.e.int(0)];
@@ -450,7 +450,7 @@ impl Lanes128<'_, '_> {
         rows: Option<(Value, Value)>,
         levels: &[Option<Levels>],
         state: &[Value],
-        done: &mut Done<Parts>,
+        done: &mut Done<Registers>,
     ) -> Vec<Value> {
         let at = self.at;
         let mut body = |e: &mut Emitter<'_>, state: &[Value]| {

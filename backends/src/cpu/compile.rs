@@ -404,7 +404,7 @@ fn emit(
     }
     e.b.ins().jump(exits.cancelled, &[]);
     e.b.switch_to_block(exits.cancelled);
-    if e.streams {
+    if e.non_temporal {
         // Non-temporal stores are weakly ordered: fence them before anyone learns that the kernel
         // is done.
         e.b.ins().fence();

@@ -96,7 +96,7 @@ struct Factor<'c> {
 
 /// A range of a matrix along one group.
 #[derive(Clone, Copy)]
-struct Span {
+struct TileRange {
     /// An index that is bound to the first number.
     origin: IndexId,
     from: Value,
@@ -229,17 +229,17 @@ impl Emitter<'_> {
                     e.bind(at, from);
                     let next = if all_whole { inner } else { e.b.ins().iadd_imm_s(from, gemm.inner as i64) };
                     let to = e.least(next, inner);
-                    let span = Span { origin: at, from, to };
+                    let span = TileRange { origin: at, from, to };
                     let more = e.b.ins().icmp(IntCC::SignedLessThan, next, inner);
                     // A block of the right factor is packed once for all blocks of rows below it.
                     e.fill(right, span, columns);
                     e.tiles(block, (rows.from, rows.to), step(gemm.rows as i64), &mut |e, block| {
                         e.fill(left, block, span);
-                        let placed = Span { origin: rows.origin, ..block };
+                        let placed = TileRange { origin: rows.origin, ..block };
                         // The GEMM packs the right factor in `work` on its first block of rows, and
                         // finds it there for the others.
-                        let laid = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
-                        e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, laid);
+                        let packed = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
+                        e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, packed);
                         let Matrix::Panel { local, down, across } = result else { return };
                         let done = if sabotage::on(Bug::LostEpilogue) {
                             e.int(0)
@@ -264,13 +264,13 @@ impl Emitter<'_> {
         origin: IndexId,
         (from, to): (Value, Value),
         step: Option<i64>,
-        body: &mut dyn FnMut(&mut Self, Span),
+        body: &mut dyn FnMut(&mut Self, TileRange),
     ) {
         let Some(step) = step else {
             let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
             self.when(some, &[], |e| {
                 e.bind(origin, from);
-                body(e, Span { origin, from, to });
+                body(e, TileRange { origin, from, to });
                 vec![]
             });
             return;
@@ -279,13 +279,13 @@ impl Emitter<'_> {
             e.bind(origin, from);
             let next = e.b.ins().iadd_imm_s(from, step);
             let to = e.least(next, to);
-            body(e, Span { origin, from, to });
+            body(e, TileRange { origin, from, to });
             vec![]
         });
     }
 
     /// Fills a range of a packed factor.
-    fn fill(&mut self, factor: &Factor<'_>, down: Span, across: Span) {
+    fn fill(&mut self, factor: &Factor<'_>, down: TileRange, across: TileRange) {
         let Matrix::Panel { local, down: down_step, across: across_step } = &factor.matrix else { return };
         let mut body = factor.prologue.body.clone();
         let at = place((&factor.down, down, *down_step), (&factor.across, across, *across_step));
@@ -298,7 +298,7 @@ impl Emitter<'_> {
     }
 
     /// Runs a parallel body over ranges of two groups.
-    fn two_groups(&mut self, outer: (&Dims, Span), inner: (&Dims, Span), body: &Block) {
+    fn two_groups(&mut self, outer: (&Dims, TileRange), inner: (&Dims, TileRange), body: &Block) {
         let outer_axes = self.axes(outer.0, &[body]);
         let inner_axes = self.axes(inner.0, &[body]);
         let inside = |e: &mut Self| match inner_axes.split_last() {
@@ -323,8 +323,8 @@ impl Emitter<'_> {
         c: &Contraction,
         groups: &Groups,
         (local, down, across): (BufferId, i64, i64),
-        rows: Span,
-        columns: Span,
+        rows: TileRange,
+        columns: TileRange,
     ) {
         let at = place((&groups.rows, rows, down), (&groups.columns, columns, across));
         let load = Op::Load { buffer: local, view: None, at: vec![Subscript::Affine(at)] };
@@ -338,7 +338,7 @@ impl Emitter<'_> {
     }
 
     /// The address of a range of a matrix, and its strides in elements.
-    fn part(&mut self, matrix: &Matrix, down: Span, across: Span) -> (Value, Value, Value) {
+    fn part(&mut self, matrix: &Matrix, down: TileRange, across: TileRange) -> (Value, Value, Value) {
         match matrix {
             Matrix::Panel { local, down: down_step, across: across_step } => {
                 let mut elements = self.int(0);
@@ -374,9 +374,9 @@ impl Emitter<'_> {
         &mut self,
         (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
         (gemm, call): (&Gemm, Value),
-        [rows, inner, columns]: [Span; 3],
-        placed: Span,
-        laid: Value,
+        [rows, inner, columns]: [TileRange; 3],
+        placed: TileRange,
+        packed: Value,
     ) {
         let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
         let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
@@ -384,7 +384,7 @@ impl Emitter<'_> {
         let (to, c_row, c_column) = self.part(result, placed, columns);
         // The first block of inner indices overwrites the result, later ones add to it.
         let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
-        let [accumulate, laid] = [more, laid].map(|v| self.b.ins().uextend(I64, v));
+        let [accumulate, packed] = [more, packed].map(|v| self.b.ins().uextend(I64, v));
         macro_rules! fields {
             ($($field:ident = $value:expr),* $(,)?) => {
                 [$((std::mem::offset_of!(GemmCall, $field), $value)),*]
@@ -404,7 +404,7 @@ impl Emitter<'_> {
             c_row = c_row,
             c_column = c_column,
             accumulate = accumulate,
-            laid = laid,
+            packed = packed,
         ];
         for (at, value) in fields {
             self.b.ins().store(own_memory(), value, call, offset(at));
@@ -414,8 +414,8 @@ impl Emitter<'_> {
 }
 
 /// The position in a panel, relative to the beginning of its ranges.
-fn place(down: (&Dims, Span, i64), across: (&Dims, Span, i64)) -> Affine<IndexId> {
-    let one = |(dims, span, step): (&Dims, Span, i64)| {
+fn place(down: (&Dims, TileRange, i64), across: (&Dims, TileRange, i64)) -> Affine<IndexId> {
+    let one = |(dims, span, step): (&Dims, TileRange, i64)| {
         number(dims).sub(&Affine::index(span.origin)).scale(&Size::constant(step))
     };
     one(down).add(&one(across))

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32, I32X4};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
 use ir::{CompareOp, Dtype, Scalar};
 
-use super::lanes128::{Lanes128, Parts, is_wide, little, splat_bits, vector};
+use super::lanes128::{Lanes128, Registers, is_wide, little, splat_bits, vector};
 use super::leaf::LeafEmitter;
 
 /// Whether a conversion has a vector form.
@@ -24,7 +24,7 @@ pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
 
 impl Lanes128<'_, '_> {
     /// Converts a mask to one register per group, or to two.
-    pub(super) fn mask(&mut self, mask: &Parts, wide: bool) -> Parts {
+    pub(super) fn mask(&mut self, mask: &Registers, wide: bool) -> Registers {
         match (self.fills_two(mask), wide) {
             (false, true) => self.widen(mask, true),
             (true, false) => self.narrow(mask),
@@ -33,11 +33,11 @@ impl Lanes128<'_, '_> {
     }
 
     /// Whether a value has two registers per group.
-    pub(super) fn fills_two(&self, v: &Parts) -> bool {
+    pub(super) fn fills_two(&self, v: &Registers) -> bool {
         v.len() == 2 * self.at.groups
     }
 
-    fn widen(&mut self, v: &Parts, signed: bool) -> Parts {
+    fn widen(&mut self, v: &Registers, signed: bool) -> Registers {
         let mut wide = vec![];
         for v in v {
             let ins = &mut self.e.b;
@@ -51,7 +51,7 @@ impl Lanes128<'_, '_> {
     }
 
     /// Takes the low halves of the 64-bit lanes.
-    fn narrow(&mut self, v: &Parts) -> Parts {
+    fn narrow(&mut self, v: &Registers) -> Registers {
         let bytes = [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27];
         v.chunks(2).map(|pair| self.shuffle(pair[0], pair[1], bytes, I32X4)).collect()
     }
@@ -66,7 +66,7 @@ impl Lanes128<'_, '_> {
     }
 
     /// Converts between types for which [`native_cast`] holds.
-    pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         match (from, to) {
             _ if from == to => a.clone(),
             (Dtype::F16 | Dtype::Bf16, _) => {
@@ -92,7 +92,7 @@ impl Lanes128<'_, '_> {
             }
             (Dtype::F32, Dtype::F64) => {
                 let high = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
-                let halves: Parts = a.iter().flat_map(|v| [*v, self.shuffle(*v, *v, high, F32X4)]).collect();
+                let halves: Registers = a.iter().flat_map(|v| [*v, self.shuffle(*v, *v, high, F32X4)]).collect();
                 self.each(&halves, |l, v| l.e.b.ins().fvpromote_low(v))
             }
             (Dtype::F64, Dtype::F32) => {
@@ -119,7 +119,7 @@ impl Lanes128<'_, '_> {
         }
     }
 
-    fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let ty = vector(to, false);
         // Convert to `f64` via `i64`, which holds the others exactly. One-byte integers are signed
         // in their lanes.
@@ -131,7 +131,7 @@ impl Lanes128<'_, '_> {
         })
     }
 
-    fn int_to_int(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn int_to_int(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let narrow = match (is_wide(from), is_wide(to)) {
             (false, true) => return self.widen(a, from != Dtype::U32),
             (true, true) => return a.clone(),

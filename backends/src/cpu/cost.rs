@@ -29,8 +29,8 @@ pub(super) struct Cost {
 
 impl Cost {
     pub(super) fn new(program: &Program, kernel: &Kernel) -> Cost {
-        let walk = Walk { program, values: &kernel.values };
-        walk.block(&kernel.body)
+        let estimator = Estimator { program, values: &kernel.values };
+        estimator.block(&kernel.body)
     }
 
     /// The estimate in nanoseconds on one thread, for sizes given by `value`.
@@ -46,12 +46,12 @@ impl Cost {
     }
 }
 
-struct Walk<'p> {
+struct Estimator<'p> {
     program: &'p Program,
     values: &'p Values,
 }
 
-impl Walk<'_> {
+impl Estimator<'_> {
     fn block(&self, block: &Block) -> Cost {
         let mut total = Cost::default();
         let size = |extent: &Extent| extent.as_size().cloned().unwrap_or(Size::constant(MIDDLING));
@@ -85,7 +85,7 @@ impl Walk<'_> {
         let weight = match op {
             Op::Call(function, _) => {
                 let function = &self.program.functions[*function];
-                return Walk { values: &function.values, ..*self }.function(&function.body);
+                return Estimator { values: &function.values, ..*self }.function(&function.body);
             }
             Op::Load { at, .. } if at.iter().any(|s| matches!(s, Subscript::Value(_))) => GATHER,
             Op::Load { .. } => LOAD,

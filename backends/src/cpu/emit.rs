@@ -25,13 +25,13 @@ use crate::abi::FaultRecord;
 /// per call.
 #[derive(Default)]
 pub(super) struct SizeTable {
-    entries: Vec<Entry>,
-    slots: BTreeMap<Entry, usize>,
+    entries: Vec<SizeEntry>,
+    slots: BTreeMap<SizeEntry, usize>,
 }
 
 /// An entry of the table of sizes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Entry {
+enum SizeEntry {
     /// A size of the program.
     Size(Size),
     /// The number of columns in a strip.
@@ -42,19 +42,19 @@ enum Entry {
     Distance(Distance),
 }
 
-impl Entry {
+impl SizeEntry {
     fn formula(&self, memory: Memory) -> Formula {
         match self {
-            Entry::Size(size) => size.into(),
-            Entry::Width(width) => width.formula(),
-            Entry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, memory.limit(*limit)),
-            Entry::Distance(distance) => distance.formula(memory),
+            SizeEntry::Size(size) => size.into(),
+            SizeEntry::Width(width) => width.formula(),
+            SizeEntry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, memory.limit(*limit)),
+            SizeEntry::Distance(distance) => distance.formula(memory),
         }
     }
 }
 
 impl SizeTable {
-    fn slot(&mut self, entry: Entry) -> usize {
+    fn slot(&mut self, entry: SizeEntry) -> usize {
         let next = self.entries.len();
         let slot = *self.slots.entry(entry.clone()).or_insert(next);
         if slot == next {
@@ -125,7 +125,7 @@ pub(super) struct Emitter<'a> {
     /// The state for leaves with wide vectors, if the machine has them.
     pub(super) wide: Option<Wide>,
     /// Whether the function has non-temporal stores.
-    pub(super) streams: bool,
+    pub(super) non_temporal: bool,
     pub(super) params: Params,
     pub(super) exits: Exits,
 }
@@ -185,7 +185,7 @@ impl<'a> Emitter<'a> {
             split_depth: 0,
             joins: &part.joins,
             wide: None,
-            streams: false,
+            non_temporal: false,
             params,
             exits,
         }
@@ -252,22 +252,22 @@ impl<'a> Emitter<'a> {
 
     /// 1 if a size in bytes exceeds a limit, else 0.
     pub(super) fn exceeds(&mut self, size: &Size, limit: i64) -> Value {
-        self.entry(Entry::Exceeds(size.clone(), limit))
+        self.entry(SizeEntry::Exceeds(size.clone(), limit))
     }
 
     /// The prefetch distance of an array in bytes.
     pub(super) fn distance(&mut self, distance: Distance) -> Value {
-        self.entry(Entry::Distance(distance))
+        self.entry(SizeEntry::Distance(distance))
     }
 
     pub(super) fn size(&mut self, size: &Size) -> Value {
         match size.as_constant() {
             Some(value) => self.int(value),
-            None => self.entry(Entry::Size(size.clone())),
+            None => self.entry(SizeEntry::Size(size.clone())),
         }
     }
 
-    fn entry(&mut self, entry: Entry) -> Value {
+    fn entry(&mut self, entry: SizeEntry) -> Value {
         let offset = i32::try_from(self.sizes.slot(entry) * 8).expect("the table of sizes is small");
         self.b.ins().load(I64, table_memory(), self.params.sizes, offset)
     }
@@ -276,7 +276,7 @@ impl<'a> Emitter<'a> {
     /// buffers.
     pub(super) fn width(&mut self, width: Width, spread: BTreeSet<BufferId>) -> Value {
         self.columns.spread.extend(spread.into_iter().map(|buffer| (buffer, width.clone())));
-        self.entry(Entry::Width(width))
+        self.entry(SizeEntry::Width(width))
     }
 
     /// An affine expression. Terms are added from the outermost index inwards, so that

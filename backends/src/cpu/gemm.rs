@@ -57,7 +57,7 @@ impl Matrix {
         Matrix { first: self.at(row, column), ..self }
     }
 
-    fn turned(self) -> Matrix {
+    fn transposed(self) -> Matrix {
         Matrix { down: self.across, across: self.down, ..self }
     }
 }
@@ -73,19 +73,19 @@ struct Product {
     c: Matrix,
     add: bool,
     /// Whether the right factor's block is still packed from the previous call.
-    laid: bool,
+    packed: bool,
 }
 
 impl Product {
     /// The transposed product, which swaps rows and columns.
-    fn turned(self) -> Product {
+    fn transposed(self) -> Product {
         Product {
             m: self.n,
             n: self.m,
-            a: self.b.turned(),
-            b: self.a.turned(),
-            c: self.c.turned(),
-            laid: false,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c: self.c.transposed(),
+            packed: false,
             ..self
         }
     }
@@ -118,14 +118,14 @@ pub(super) unsafe fn multiply(call: &GemmCall) {
         b: matrix(call.b, call.b_row, call.b_column),
         c: matrix(call.c, call.c_row, call.c_column),
         add: call.accumulate != 0,
-        laid: call.laid != 0,
+        packed: call.packed != 0,
     };
     let suits = |p: &Product| match (p.m <= FEW, p.n <= FEW) {
         (false, false) => p.c.across == 1,
         (rows, columns) => rows && p.b.across == 1 || columns && p.a.across == 1,
     };
-    if !suits(&p) && suits(&p.turned()) {
-        p = p.turned();
+    if !suits(&p) && suits(&p.transposed()) {
+        p = p.transposed();
     }
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -155,13 +155,13 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
         // Run at least once, to store zeros if there is nothing to sum.
         loop {
             let inner = (p.k - from).min(INNER);
-            let lanes = if p.laid { 0 } else { columns.next_multiple_of(COLUMNS) };
+            let lanes = if p.packed { 0 } else { columns.next_multiple_of(COLUMNS) };
             for at in (0..lanes).step_by(LANES) {
                 let there = columns.saturating_sub(at).min(LANES);
                 let panel = right.wrapping_add(at / COLUMNS * COLUMNS * inner + at % COLUMNS);
                 // SAFETY: the columns exist, and the working memory has room for whole panels of
                 // them.
-                unsafe { lay(p.b.from(from, j + at).turned(), there, inner, panel, COLUMNS) };
+                unsafe { pack(p.b.from(from, j + at).transposed(), there, inner, panel, COLUMNS) };
             }
             for i in (0..p.m).step_by(BLOCK_ROWS) {
                 let rows = (p.m - i).min(BLOCK_ROWS);
@@ -169,7 +169,7 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
                     let panel = left.wrapping_add(at * inner);
                     // SAFETY: the rows exist, and the working memory has room for whole panels of
                     // them.
-                    unsafe { lay(p.a.from(i + at, from), (rows - at).min(ROWS), inner, panel, ROWS) };
+                    unsafe { pack(p.a.from(i + at, from), (rows - at).min(ROWS), inner, panel, ROWS) };
                 }
                 for y in (0..columns).step_by(COLUMNS) {
                     for x in (0..rows).step_by(ROWS) {
@@ -196,7 +196,7 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
 /// The machine has AVX-512, the rows and columns exist, and the destination has room for all
 /// stores, including 16 elements at the last step.
 #[target_feature(enable = "avx512f")]
-unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usize) {
+unsafe fn pack(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usize) {
     // SAFETY: guaranteed by the caller; masks exclude missing elements.
     unsafe {
         if from.down == 1 || rows == 0 {
@@ -214,7 +214,7 @@ unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usi
                     _mm_prefetch::<_MM_HINT_T1>(from.at(row, k + 4 * LANES).cast());
                     *v = _mm512_maskz_loadu_ps(below(width), from.at(row, k));
                 }
-                for (n, v) in turned(square).into_iter().enumerate().take(width) {
+                for (n, v) in transposed(square).into_iter().enumerate().take(width) {
                     _mm512_storeu_ps(to.add((k + n) * step), v);
                 }
             }
@@ -233,7 +233,7 @@ unsafe fn lay(from: Matrix, rows: usize, columns: usize, to: *mut f32, step: usi
 /// Transposes a 16 x 16 tile: interleaves row `k` with row `k + 8`, four times.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn turned(mut rows: [__m512; LANES]) -> [__m512; LANES] {
+fn transposed(mut rows: [__m512; LANES]) -> [__m512; LANES] {
     let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     for _ in 0..LANES.ilog2() {
@@ -361,13 +361,13 @@ unsafe fn few_columns(p: &Product, work: *mut f32) {
         let inner = (p.k - from).min(MOST);
         let mut b = p.b.from(from, 0);
         if b.down != 1 {
-            let laid = Matrix { first: work, down: 1, across: inner as isize };
+            let packed = Matrix { first: work, down: 1, across: inner as isize };
             for (k, j) in (0..inner).flat_map(|k| (0..p.n).map(move |j| (k, j))) {
                 // SAFETY: the elements exist, and the working memory has room for `FEW` times
                 // `MOST` of them.
-                unsafe { *laid.at(k, j) = *b.at(k, j) };
+                unsafe { *packed.at(k, j) = *b.at(k, j) };
             }
-            b = laid;
+            b = packed;
         }
         for i in (0..p.m).step_by(FEW) {
             let rows = (p.m - i).min(FEW);

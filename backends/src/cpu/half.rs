@@ -7,7 +7,7 @@ use cranelift_codegen::ir::types::{F32X4, I16X8, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::{CompareOp, Dtype};
 
-use super::lanes128::{Lanes128, Parts, little, splat_bits};
+use super::lanes128::{Lanes128, Registers, little, splat_bits};
 use super::scalar;
 
 /// The bits of `f16` without the sign, and those of infinity and of a NaN.
@@ -29,7 +29,7 @@ const HALF: u64 = 126 << 23;
 
 impl Lanes128<'_, '_> {
     /// Extends 16-bit floats to `f32`, which is exact.
-    pub(super) fn widen_half(&mut self, from: Dtype, v: &Parts) -> Parts {
+    pub(super) fn widen_half(&mut self, from: Dtype, v: &Registers) -> Registers {
         if from == Dtype::Bf16 {
             return self.each(v, |l, v| {
                 let high = l.shift_left(v, 16);
@@ -58,7 +58,7 @@ impl Lanes128<'_, '_> {
     }
 
     /// Rounds `f32` to 16-bit floats.
-    pub(super) fn narrow_half(&mut self, to: Dtype, v: &Parts) -> Parts {
+    pub(super) fn narrow_half(&mut self, to: Dtype, v: &Registers) -> Registers {
         let one = splat_bits(self.e, I32X4, 1);
         if to == Dtype::Bf16 {
             let [below_half, nan] = [0x7fff, BF16_NAN].map(|k| splat_bits(self.e, I32X4, k));

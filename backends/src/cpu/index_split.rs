@@ -28,7 +28,7 @@ enum Test {
     /// A value from outside of the loop.
     Outside,
     /// A loop-invariant comparison.
-    Same(CompareOp, [Operand; 2]),
+    Same(CompareOp, [Comparand; 2]),
     /// A comparison that changes once as the index grows.
     Threshold(Threshold),
 }
@@ -37,13 +37,13 @@ enum Test {
 struct Threshold {
     sign: i64,
     base: Affine<IndexId>,
-    bound: Operand,
+    bound: Comparand,
     op: CompareOp,
 }
 
 /// An operand of a comparison.
 #[derive(Clone)]
-enum Operand {
+enum Comparand {
     /// A value from outside of the loop.
     Outside(ValueId),
     Affine(Affine<IndexId>),
@@ -60,13 +60,13 @@ struct Body<'b> {
 
 impl Body<'_> {
     /// The value as an operand, if it is affine or invariant in the body.
-    fn operand(&self, value: ValueId) -> Option<Operand> {
+    fn operand(&self, value: ValueId) -> Option<Comparand> {
         match self.ops.get(&value) {
-            None => (!self.results.contains(&value)).then_some(Operand::Outside(value)),
-            Some(Op::Constant(Scalar::I64(k))) => Some(Operand::Constant(*k)),
+            None => (!self.results.contains(&value)).then_some(Comparand::Outside(value)),
+            Some(Op::Constant(Scalar::I64(k))) => Some(Comparand::Constant(*k)),
             Some(Op::Affine(a)) => {
                 let free = a.terms().iter().all(|(index, _)| !self.bound.contains(index));
-                free.then(|| Operand::Affine(a.clone()))
+                free.then(|| Comparand::Affine(a.clone()))
             }
             Some(_) => None,
         }
@@ -86,7 +86,7 @@ impl Body<'_> {
             Op::Compare(op, a, b) if e.dtype(*a) == Dtype::I64 => {
                 let operands = [self.operand(*a)?, self.operand(*b)?];
                 let varies = operands.each_ref().map(|o| match o {
-                    Operand::Affine(a) => a.coefficient(index).as_constant(),
+                    Comparand::Affine(a) => a.coefficient(index).as_constant(),
                     _ => Some(0),
                 });
                 let (at, op) = match (varies, op) {
@@ -98,7 +98,7 @@ impl Body<'_> {
                     ([Some(0), Some(1 | -1)], op) => (1, swapped(*op)),
                     _ => return None,
                 };
-                let (Operand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
+                let (Comparand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
                 let base = affine.sub(&Affine::index(index).scale(&ir::Size::constant(sign)));
                 let bound = operands[1 - at].clone();
                 Some(Split { value: condition, test: Test::Threshold(Threshold { sign, base, bound, op }) })
@@ -273,11 +273,11 @@ impl Emitter<'_> {
         }
     }
 
-    fn operand(&mut self, operand: &Operand) -> Value {
+    fn operand(&mut self, operand: &Comparand) -> Value {
         match operand {
-            Operand::Outside(v) => self.value(*v),
-            Operand::Affine(a) => self.affine(a),
-            Operand::Constant(k) => self.int(*k),
+            Comparand::Outside(v) => self.value(*v),
+            Comparand::Affine(a) => self.affine(a),
+            Comparand::Constant(k) => self.int(*k),
         }
     }
 }

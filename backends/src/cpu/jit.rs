@@ -52,7 +52,7 @@ pub(super) enum Helper {
 
 /// A row of the table of helpers. Symbols contain a dot, which no function name of a program can,
 /// so the two never clash.
-struct Entry {
+struct HelperEntry {
     helper: Helper,
     name: &'static str,
     address: *const u8,
@@ -60,8 +60,8 @@ struct Entry {
     result: Option<Type>,
 }
 
-fn entries() -> [Entry; 17] {
-    let entry = |helper, name, address, params, result| Entry { helper, name, address, params, result };
+fn entries() -> [HelperEntry; 17] {
+    let entry = |helper, name, address, params, result| HelperEntry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl.rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
         entry(Helper::RemF64, "fl.rem_f64", rem_f64 as *const u8, &[F64, F64], Some(F64)),
@@ -296,7 +296,7 @@ impl Called {
     }
 }
 
-impl Entry {
+impl HelperEntry {
     fn signature(&self, convention: CallConv) -> Signature {
         let mut signature = Signature::new(convention);
         signature.params.extend(self.params.iter().map(|t| AbiParam::new(*t)));

@@ -25,7 +25,7 @@ use super::scalar;
 pub(super) const GROUP: i64 = 4;
 
 /// The registers that hold a value for a group.
-pub(super) type Parts = Vec<Value>;
+pub(super) type Registers = Vec<Value>;
 
 /// The vector type of a value's registers. `wide` selects the width of masks.
 pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
@@ -161,16 +161,16 @@ pub(super) fn one_lane(e: &mut Emitter<'_>, rest: Scalar, v: Value) -> Value {
 }
 
 impl<'l, 'a> Lanes128<'l, 'a> {
-    pub(super) fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Value) -> Value) -> Parts {
+    pub(super) fn each(&mut self, a: &Registers, mut op: impl FnMut(&mut Self, Value) -> Value) -> Registers {
         a.iter().map(|a| op(self, *a)).collect()
     }
 
     pub(super) fn each2(
         &mut self,
-        a: &Parts,
-        b: &Parts,
+        a: &Registers,
+        b: &Registers,
         mut op: impl FnMut(&mut Self, Value, Value) -> Value,
-    ) -> Parts {
+    ) -> Registers {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
@@ -195,7 +195,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
     }
 
     /// Extracts the lanes of a value as scalars.
-    fn lanes(&mut self, dtype: Dtype, v: &Parts) -> Vec<Value> {
+    fn lanes(&mut self, dtype: Dtype, v: &Registers) -> Vec<Value> {
         let count = self.elements() / v.len();
         let mut lanes = vec![];
         for lane in 0..self.elements() {
@@ -215,7 +215,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
     }
 
     /// Builds a value from scalars.
-    fn gather_lanes(&mut self, dtype: Dtype, scalars: &[Value]) -> Parts {
+    fn gather_lanes(&mut self, dtype: Dtype, scalars: &[Value]) -> Registers {
         let ty = vector(dtype, false);
         let count = ty.lane_count() as usize;
         let mut parts = vec![];
@@ -235,9 +235,9 @@ impl<'l, 'a> Lanes128<'l, 'a> {
     fn lane_by_lane(
         &mut self,
         result: Dtype,
-        operands: &[(Dtype, &Parts)],
+        operands: &[(Dtype, &Registers)],
         mut op: impl FnMut(&mut Emitter<'_>, &[Value]) -> Value,
-    ) -> Parts {
+    ) -> Registers {
         let lanes: Vec<Vec<Value>> = operands.iter().map(|(dtype, v)| self.lanes(*dtype, v)).collect();
         let scalars: Vec<Value> = (0..self.elements())
             .map(|lane| {
@@ -293,7 +293,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
     }
 
     /// The address of each element of a step, for accesses that are not contiguous.
-    fn element_addresses(&mut self, access: usize, gathered: &[Parts]) -> Vec<(Value, i32)> {
+    fn element_addresses(&mut self, access: usize, gathered: &[Registers]) -> Vec<(Value, i32)> {
         let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let (first, near) = self.even_address(access);
@@ -321,21 +321,21 @@ impl<'l, 'a> Lanes128<'l, 'a> {
 }
 
 impl LeafEmitter for Lanes128<'_, '_> {
-    type Vector = Parts;
+    type Vector = Registers;
 
-    fn constant(&mut self, value: Scalar) -> Parts {
+    fn constant(&mut self, value: Scalar) -> Registers {
         let splat = splat_constant(self.e, value);
         vec![splat; self.registers(value.dtype())]
     }
 
-    fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
+    fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Registers {
         let scalar = self.e.value(value);
         let lane = lane(self.e, dtype, scalar);
         let splat = self.e.b.ins().splat(vector(dtype, false), lane);
         vec![splat; self.registers(dtype)]
     }
 
-    fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
+    fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Registers {
         let base = self.e.affine(base);
         let coefficient_value = self.e.size(coefficient);
         let i = self.e.b.ins().iadd_imm_s(self.at.i, self.at.offset);
@@ -364,7 +364,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.gather_lanes(Dtype::I64, &scalars)
     }
 
-    fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
+    fn load(&mut self, access: usize, gathered: &[Registers]) -> Registers {
         let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
@@ -398,7 +398,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         }
     }
 
-    fn store(&mut self, access: usize, gathered: &[Parts], value: &Parts) {
+    fn store(&mut self, access: usize, gathered: &[Registers], value: &Registers) {
         let leaf = self.at.leaf;
         let a = &leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
@@ -437,7 +437,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         }
     }
 
-    fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Parts) -> Parts {
+    fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Registers) -> Registers {
         self.each(a, |l, a| match op {
             // The complement of a mask is that of its bits.
             UnaryOp::Not => l.e.b.ins().bnot(a),
@@ -451,7 +451,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         })
     }
 
-    fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+    fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if !native_binary(op, dtype) {
             return self.lane_by_lane(dtype, &[(dtype, a), (dtype, b)], |e, v| {
                 scalar::binary(&mut e.b, &mut e.helpers, op, dtype, v[0], v[1])
@@ -461,7 +461,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.each2(a, &b, |l, a, b| binary(l.e, op, dtype, a, b))
     }
 
-    fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, amount: &Inst) -> Parts {
+    fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, amount: &Inst) -> Registers {
         let ty = scalar::register(dtype);
         let signed = op == BinaryOp::Shr && dtype.is_signed_int();
         let width = u64::from(ty.bits());
@@ -490,7 +490,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
         })
     }
 
-    fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+    fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let b = self.mask(b, self.fills_two(a));
             return self.each2(a, &b, |l, a, b| {
@@ -531,12 +531,12 @@ impl LeafEmitter for Lanes128<'_, '_> {
         })
     }
 
-    fn fma(&mut self, _: Dtype, a: &Parts, b: &Parts, c: &Parts) -> Parts {
+    fn fma(&mut self, _: Dtype, a: &Registers, b: &Registers, c: &Registers) -> Registers {
         let triples: Vec<_> = a.iter().zip(b).zip(c).map(|((a, b), c)| (*a, *b, *c)).collect();
         triples.into_iter().map(|(a, b, c)| self.e.b.ins().fma(a, b, c)).collect()
     }
 
-    fn select(&mut self, dtype: Dtype, c: &Parts, a: &Parts, b: &Parts) -> Parts {
+    fn select(&mut self, dtype: Dtype, c: &Registers, a: &Registers, b: &Registers) -> Registers {
         let mask = self.mask(c, self.fills_two(a));
         let b = if dtype == Dtype::Bool { self.mask(b, self.fills_two(a)) } else { b.clone() };
         let mut parts = vec![];
@@ -549,19 +549,19 @@ impl LeafEmitter for Lanes128<'_, '_> {
         parts
     }
 
-    fn cast(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn cast(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         if native_cast(from, to) {
             return self.convert(from, to, a);
         }
         self.lane_by_lane(to, &[(from, a)], |e, v| scalar::cast(&mut e.b, &mut e.helpers, from, to, v[0]))
     }
 
-    fn bitcast(&mut self, _: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn bitcast(&mut self, _: Dtype, to: Dtype, a: &Registers) -> Registers {
         let ty = vector(to, false);
         self.each(a, |l, a| l.e.b.ins().bitcast(ty, little(), a))
     }
 
-    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, constant: Scalar) -> Parts {
+    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, constant: Scalar) -> Registers {
         let splat = self.constant(constant);
         let sign = 1u64 << (8 * dtype.bytes() - 1);
         if op == BinaryOp::Min && constant.bits() == sign {
@@ -588,11 +588,11 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.e.let_(value, op);
     }
 
-    fn nest(&mut self, nest: &Nest, done: &mut Done<Parts>) {
+    fn nest(&mut self, nest: &Nest, done: &mut Done<Registers>) {
         self.nest_in_registers(nest, done);
     }
 
-    fn branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+    fn branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {
         self.run_branch(branch, done);
     }
 }
@@ -613,7 +613,13 @@ pub(super) fn memory_lane(dtype: Dtype) -> Type {
 }
 
 /// Converts a `bool` to one register per group. Other values are unchanged.
-pub(super) fn narrow_masks(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, dtype: Dtype, v: Parts) -> Parts {
+pub(super) fn narrow_masks(
+    e: &mut Emitter<'_>,
+    leaf: &Leaf,
+    operands: &Operands,
+    dtype: Dtype,
+    v: Registers,
+) -> Registers {
     if dtype != Dtype::Bool {
         return v;
     }

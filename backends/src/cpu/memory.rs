@@ -11,21 +11,21 @@ const MOST_KEPT: usize = 64 << 20;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct CacheLine {
     _bytes: [u8; SCRATCH_ALIGN],
 }
 
-const _: () = assert!(align_of::<Line>() == SCRATCH_ALIGN && size_of::<Line>() == SCRATCH_ALIGN);
+const _: () = assert!(align_of::<CacheLine>() == SCRATCH_ALIGN && size_of::<CacheLine>() == SCRATCH_ALIGN);
 
 /// Uninitialized memory, aligned to [`SCRATCH_ALIGN`].
 #[derive(Default)]
 pub(super) struct Block {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
 }
 
 impl Block {
     pub(super) fn new(bytes: usize) -> Result<Block, RunError> {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<CacheLine> = Vec::new();
         lines.try_reserve_exact(bytes.div_ceil(SCRATCH_ALIGN)).map_err(|_| RunError::OutOfMemory { bytes })?;
         in_large_pages(lines.as_mut_ptr().cast(), bytes);
         Ok(Block { lines })
@@ -34,7 +34,7 @@ impl Block {
     /// A block like that of [`Block::new`], with its bytes set to zero.
     pub(super) fn zeroed(bytes: usize) -> Result<Block, RunError> {
         let mut block = Block::new(bytes)?;
-        block.lines.resize(bytes.div_ceil(SCRATCH_ALIGN), Line { _bytes: [0; SCRATCH_ALIGN] });
+        block.lines.resize(bytes.div_ceil(SCRATCH_ALIGN), CacheLine { _bytes: [0; SCRATCH_ALIGN] });
         Ok(block)
     }
 

@@ -50,11 +50,11 @@ struct Down<'l> {
     sums: Vec<BufferId>,
     /// Initializes the accumulators.
     clear: Option<Ready>,
-    rows: Rows,
+    rows: RowLoop,
 }
 
 /// The leaves of a loop over rows: for several rows at once, and for one.
-pub(super) struct Rows {
+pub(super) struct RowLoop {
     index: IndexId,
     several: Option<(i64, Ready)>,
     one: Ready,
@@ -79,7 +79,7 @@ impl<'l> Strips<'l> {
         for (phase, uses) in phases.iter().zip(&uses) {
             passes.push(match phase {
                 Phase::Line(steps) => {
-                    let mut part = Part::new(leaf, uses, &kept);
+                    let mut part = PhaseBuilder::new(leaf, uses, &kept);
                     part.steps(steps);
                     for step in *steps {
                         if let Step::Value(id) = step
@@ -97,7 +97,8 @@ impl<'l> Strips<'l> {
                         sums.push(kept.get(&r.result).copied().unwrap_or_else(|| e.local(dtype, MOST as usize)));
                     }
                     let clear = if sums.is_empty() { None } else { Some(clear(e, leaf, nest, &sums)?) };
-                    let rows = Rows::new(e, leaf, nest, &|| Part::new(leaf, uses, &kept), &|k| along(sums[k]))?;
+                    let rows =
+                        RowLoop::new(e, leaf, nest, &|| PhaseBuilder::new(leaf, uses, &kept), &|k| along(sums[k]))?;
                     Pass::Down(Box::new(Down { nest, sums, clear, rows }))
                 }
             });
@@ -137,7 +138,7 @@ impl<'l> Strips<'l> {
         let zero = e.int(0);
         // A single block needs no pairwise levels.
         let several = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, axis.extent, BLOCK as i64);
-        let homes: Vec<(usize, Value, Value)> = nest
+        let accumulators: Vec<(usize, Value, Value)> = nest
             .reductions
             .iter()
             .enumerate()
@@ -145,7 +146,7 @@ impl<'l> Strips<'l> {
             .map(|(k, r)| (k, e.base(sums[k]), e.scratch(MOST as usize * LEVELS * r.fold.dtype.bytes())))
             .collect();
         let each = |e: &mut Emitter<'_>, finish: bool, number: Value| {
-            for (k, memory, levels) in &homes {
+            for (k, memory, levels) in &accumulators {
                 let fold = nest.reductions[*k].fold;
                 columns::groups(e, (self.leaf, &self.operands, Some(strip)), columns, 1, &mut |l| {
                     let levels = l.levels_of(fold, *levels);
@@ -201,7 +202,7 @@ fn along(buffer: BufferId) -> Access {
 
 /// A leaf that initializes the accumulators.
 fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Option<Ready> {
-    let mut part = Part::new(leaf, &BTreeSet::new(), &BTreeMap::new());
+    let mut part = PhaseBuilder::new(leaf, &BTreeSet::new(), &BTreeMap::new());
     for (r, buffer) in nest.reductions.iter().zip(sums) {
         let empty = part.push(r.fold.dtype, Inst::Constant(r.fold.identity()));
         part.store(along(*buffer), empty);
@@ -209,16 +210,16 @@ fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Op
     part.ready(e)
 }
 
-impl Rows {
-    /// Compiles the loop's body. `begin` creates the leaf, and `home` is the access to an
+impl RowLoop {
+    /// Compiles the loop's body. `begin` creates the leaf, and `accumulator` is the access to an
     /// accumulator.
     pub(super) fn new<'l>(
         e: &mut Emitter<'_>,
         leaf: &Leaf,
         nest: &Nest,
-        begin: &dyn Fn() -> Part<'l>,
-        home: &dyn Fn(usize) -> Access,
-    ) -> Option<Rows> {
+        begin: &dyn Fn() -> PhaseBuilder<'l>,
+        accumulator: &dyn Fn(usize) -> Access,
+    ) -> Option<RowLoop> {
         let loops = nest.body.iter().any(|step| matches!(step, Step::Nest(_)));
         if loops || !wide::has_steps(e, leaf, &leaf.steps) {
             return None;
@@ -236,7 +237,7 @@ impl Rows {
             let mut part = begin();
             let mut sums: Vec<LeafId> = vec![];
             for (k, r) in nest.reductions.iter().enumerate() {
-                sums.push(part.load(home(k), r.fold.dtype));
+                sums.push(part.load(accumulator(k), r.fold.dtype));
             }
             for number in 0..count {
                 part.row = Some((row, number));
@@ -253,7 +254,7 @@ impl Rows {
                 }
             }
             for (k, sum) in sums.into_iter().enumerate() {
-                part.store(home(k), sum);
+                part.store(accumulator(k), sum);
             }
             part.ready(e)
         };
@@ -278,7 +279,7 @@ impl Rows {
                 pitch = pitch.take().or(Some(far).filter(|far| far.as_constant() != Some(0)));
             }
         });
-        Some(Rows { index: row, several, one, pitch })
+        Some(RowLoop { index: row, several, one, pitch })
     }
 
     /// Runs some rows for some columns.
@@ -314,7 +315,7 @@ impl Rows {
 }
 
 /// A leaf under construction, made of steps of another leaf.
-pub(super) struct Part<'l> {
+pub(super) struct PhaseBuilder<'l> {
     of: &'l Leaf,
     leaf: Leaf,
     /// The values of the other leaf under their names here.
@@ -327,9 +328,9 @@ pub(super) struct Part<'l> {
     row: Option<(IndexId, i64)>,
 }
 
-impl<'l> Part<'l> {
+impl<'l> PhaseBuilder<'l> {
     /// Begins a leaf by reloading or recomputing the values of earlier phases that it uses.
-    pub(super) fn new(of: &'l Leaf, uses: &BTreeSet<LeafId>, kept: &BTreeMap<LeafId, BufferId>) -> Part<'l> {
+    pub(super) fn new(of: &'l Leaf, uses: &BTreeSet<LeafId>, kept: &BTreeMap<LeafId, BufferId>) -> PhaseBuilder<'l> {
         let leaf = Leaf {
             index: of.index,
             values: PrimaryMap::new(),
@@ -338,8 +339,14 @@ impl<'l> Part<'l> {
             accesses: vec![],
             wanted: vec![],
         };
-        let mut part =
-            Part { of, leaf, names: BTreeMap::new(), accesses: BTreeMap::new(), scalars: BTreeMap::new(), row: None };
+        let mut part = PhaseBuilder {
+            of,
+            leaf,
+            names: BTreeMap::new(),
+            accesses: BTreeMap::new(),
+            scalars: BTreeMap::new(),
+            row: None,
+        };
         for id in uses {
             match kept.get(id) {
                 Some(buffer) => {

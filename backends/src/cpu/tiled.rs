@@ -13,9 +13,9 @@ use ir::{Affine, Size};
 use super::columns;
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
-use super::lanes128::{Lanes128, Operands, Parts, vector};
+use super::lanes128::{Lanes128, Operands, Registers, vector};
 use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};
-use super::strips::{self, Rows};
+use super::strips::{self, RowLoop};
 
 /// The number of rows that are reduced and then processed further while they are in the cache.
 const ROWS: i64 = 16;
@@ -33,7 +33,7 @@ impl Sums {
         e.b.ins().iadd(row, bytes)
     }
 
-    fn load(&self, l: &mut Lanes128<'_, '_>) -> Parts {
+    fn load(&self, l: &mut Lanes128<'_, '_>) -> Registers {
         let mut all = vec![];
         for (k, (fold, _, flags)) in self.rows.iter().enumerate() {
             let address = self.address(l.e, k, l.at.i);
@@ -84,7 +84,7 @@ impl Emitter<'_> {
             for (l, buffers) in columns.iter().zip(&t.sums) {
                 sums.push(e.sums(l, buffers, block, width));
             }
-            let wide: Vec<Option<Rows>> = leaves
+            let wide: Vec<Option<RowLoop>> = leaves
                 .iter()
                 .zip(&t.sums)
                 .map(|(leaf, sums)| e.wide_rows(leaf.as_ref()?, sums, (block, width)))
@@ -138,19 +138,19 @@ impl Emitter<'_> {
     fn clear_sums(&mut self, leaf: &Leaf, sums: &Sums, part: (Value, Value)) {
         let operands = Operands::new(self, leaf);
         columns::groups(self, (leaf, &operands, None), part, 4, &mut |l| {
-            let empty: Parts = sums.rows.iter().flat_map(|(fold, ..)| l.constant(fold.identity())).collect();
+            let empty: Registers = sums.rows.iter().flat_map(|(fold, ..)| l.constant(fold.identity())).collect();
             sums.store(l, &empty);
         });
     }
 
     /// Compiles the leaf that adds rows to the accumulators with wide vectors, if possible.
-    fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<Rows> {
+    fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<RowLoop> {
         let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
         let row = self.b.ins().iadd_imm_s(width, Tiles::SPARE);
         let row = self.b.ins().imul(row, block);
         let index = self.new_index();
         self.bind(index, row);
-        let home = |k: usize| Access {
+        let accumulator = |k: usize| Access {
             buffer: buffers[k],
             start: Linear { affine: Affine::index(index), values: vec![] },
             stride: Size::constant(1),
@@ -161,7 +161,13 @@ impl Emitter<'_> {
         for (value, op) in &leaf.uniform {
             self.let_(*value, op);
         }
-        Rows::new(self, leaf, nest, &|| strips::Part::new(leaf, &BTreeSet::new(), &BTreeMap::new()), &home)
+        RowLoop::new(
+            self,
+            leaf,
+            nest,
+            &|| strips::PhaseBuilder::new(leaf, &BTreeSet::new(), &BTreeMap::new()),
+            &accumulator,
+        )
     }
 
     /// Adds some rows to the accumulators.

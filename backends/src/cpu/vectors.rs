@@ -6,7 +6,7 @@ use ir::BinaryOp;
 
 use super::convert::native_cast;
 use super::emit::Emitter;
-use super::lanes128::{Elements, GROUP, Lanes128, Operands, Parts, native_binary};
+use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, native_binary};
 use super::leaf::{Inst, Leaf, LeafId, Step};
 use super::wide;
 
@@ -83,7 +83,13 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
 
 /// Emits the group of elements that starts at `i + offset`. Returns the values that are needed
 /// outside of the leaf.
-pub(super) fn emit_group(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, i: Value, offset: i64) -> Vec<Parts> {
+pub(super) fn emit_group(
+    e: &mut Emitter<'_>,
+    leaf: &Leaf,
+    operands: &Operands,
+    i: Value,
+    offset: i64,
+) -> Vec<Registers> {
     let at = Elements { leaf, operands, i, offset, groups: 1, strip: None, last: None };
     leaf.emit(&mut Lanes128 { e, at })
 }

@@ -224,7 +224,7 @@ impl<D: Device> Runner<D> {
     pub(crate) fn enqueue(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, ()> {
         self.enter(inputs, outputs, None)?;
         let addresses = inputs.iter().chain(outputs).map(|array| array.address).collect();
-        let done = self.run(addresses, inputs.len()).and_then(|()| self.heed_fault());
+        let done = self.run(addresses, inputs.len()).and_then(|()| self.check_fault());
         if done.is_err() {
             self.leave();
         }
@@ -249,7 +249,7 @@ impl<D: Device> Runner<D> {
                 *time += lap;
             }
         }
-        self.heed_fault()
+        self.check_fault()
     }
 
     /// Records several calls as one recording. Failed checks are not reported when it is replayed.
@@ -387,7 +387,7 @@ impl<D: Device> Runner<D> {
             self.device.wait().map_err(RunError::Device)?;
         }
         let ran = Instant::now();
-        self.heed_fault()?;
+        self.check_fault()?;
         // Wait before the first result is written: after this only copying can fail.
         self.device.wait().map_err(RunError::Device)?;
         for (output, address) in outputs.iter_mut().zip(results) {
@@ -444,7 +444,7 @@ impl<D: Device> Runner<D> {
     }
 
     /// Waits for the outcome of checks, if there are any.
-    fn heed_fault(&mut self) -> Done<D, ()> {
+    fn check_fault(&mut self) -> Done<D, ()> {
         let Some(frame) = &self.frame else { return Ok(()) };
         if !self.faults {
             return Ok(());

@@ -174,11 +174,11 @@ impl Product<'_, '_> {
                 let part = p.from(b, at, j);
                 // Packing takes rows, so the right factor is transposed: a panel has a few of its
                 // columns.
-                p.lay(Matrix { down: part.across, across: part.down, ..part }, (width, inner), right, columns);
+                p.pack(Matrix { down: part.across, across: part.down, ..part }, (width, inner), right, columns);
                 p.steps(m, BLOCK_ROWS, &mut |p, i| {
                     let height = p.left(m, i, BLOCK_ROWS);
                     let part = p.from(a, i, at);
-                    p.lay(part, (height, inner), left, rows);
+                    p.pack(part, (height, inner), left, rows);
                     p.steps(width, columns, &mut |p, y| {
                         // A panel of the right factor stays in the first-level cache while all
                         // panels of the left block pass by.
@@ -207,7 +207,7 @@ impl Product<'_, '_> {
 
     /// Packs rows into panels of `high` rows, element by element along the inner index. Missing
     /// rows of the last panel repeat the last row.
-    fn lay(&mut self, from: Matrix, (rows, inner): (Value, Value), to: Value, high: i64) {
+    fn pack(&mut self, from: Matrix, (rows, inner): (Value, Value), to: Value, high: i64) {
         let (width, element) = (self.width(), self.element);
         self.steps(rows, high, &mut |p, row| {
             let to = p.panel(to, row, inner);

@@ -35,7 +35,7 @@ enum Cpu {
 }
 
 /// A row of the table of processor levels.
-struct Entry {
+struct CpuLevel {
     arch: Arch,
     cpu: Cpu,
     name: &'static str,
@@ -43,26 +43,26 @@ struct Entry {
     adds: &'static [&'static str],
 }
 
-static CPUS: [Entry; 4] = [
-    Entry {
+static CPUS: [CpuLevel; 4] = [
+    CpuLevel {
         arch: Arch::X86_64,
         cpu: Cpu::V2,
         name: "x86-64-v2",
         adds: &["has_sse3", "has_ssse3", "has_sse41", "has_sse42", "has_popcnt", "has_cmpxchg16b"],
     },
-    Entry {
+    CpuLevel {
         arch: Arch::X86_64,
         cpu: Cpu::V3,
         name: "x86-64-v3",
         adds: &["has_avx", "has_avx2", "has_bmi1", "has_bmi2", "has_fma", "has_lzcnt"],
     },
-    Entry {
+    CpuLevel {
         arch: Arch::X86_64,
         cpu: Cpu::V4,
         name: "x86-64-v4",
         adds: &["has_avx512f", "has_avx512dq", "has_avx512vl"],
     },
-    Entry { arch: Arch::Aarch64, cpu: Cpu::Generic, name: "generic", adds: &[] },
+    CpuLevel { arch: Arch::Aarch64, cpu: Cpu::Generic, name: "generic", adds: &[] },
 ];
 
 const NATIVE: &str = "native";
@@ -94,7 +94,7 @@ impl Arch {
         }
     }
 
-    fn cpus(self) -> impl Iterator<Item = &'static Entry> {
+    fn cpus(self) -> impl Iterator<Item = &'static CpuLevel> {
         CPUS.iter().filter(move |entry| entry.arch == self)
     }
 }

@@ -159,7 +159,7 @@ fn ready(e: &mut Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         return None;
     }
     let function = function(e, leaf, ahead)?;
-    e.streams |= function.given.contains(&Given::Before);
+    e.non_temporal |= function.given.contains(&Given::Before);
     Some(function)
 }
 
