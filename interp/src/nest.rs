@@ -126,7 +126,7 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
     let mut traffic = vec![];
     let mut clock = 1;
     for id in program.kernels.keys() {
-        let mut machine = Machine::new(program, &binding, id, (memory, sharing), clock, cancelled);
+        let mut machine = Machine::new(program, &binding, id, memory, sharing, clock, cancelled);
         let result = machine.block(&program.kernels[id].body);
         result.map_err(|stop| machine.explain(stop))?;
         // Time goes on across kernels, so that stores of earlier kernels are in the past.
@@ -256,7 +256,8 @@ impl<'p, 'a> Machine<'p, 'a> {
         program: &'p Program,
         binding: &'p Binding,
         kernel: KernelId,
-        (memory, sharing): (Vec<Memory<'a>>, Sharing),
+        memory: Vec<Memory<'a>>,
+        sharing: Sharing,
         clock: u64,
         cancelled: &'p AtomicBool,
     ) -> Machine<'p, 'a> {

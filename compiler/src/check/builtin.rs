@@ -10,11 +10,21 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
 use super::arena::{Arena, Branch, Here};
 use super::expr::Use;
 use super::reducers::{REDUCERS, reducer};
-use super::{Checker, codes, foreign, origin, random};
+use super::{Checker, Side, codes, foreign, origin, random};
+
+/// A scalar function of the language.
+#[derive(Clone, Copy)]
+struct ScalarFunction {
+    name: &'static str,
+    /// The number of its arguments.
+    arguments: usize,
+    definition: Definition,
+    domain: Domain,
+}
 
 /// The definition of a scalar function.
 #[derive(Clone, Copy)]
-enum Scalars {
+enum Definition {
     Unary(UnaryOp),
     Binary(BinaryOp),
     Math(MathFn),
@@ -33,28 +43,32 @@ enum Domain {
     Numbers,
 }
 
-/// Scalar functions in addition to those of [`MathFn`]: name, arguments, definition, types.
-const SCALARS: &[(&str, usize, Scalars, Domain)] = &[
-    ("abs", 1, Scalars::Unary(UnaryOp::Abs), Domain::Numbers),
-    ("sqrt", 1, Scalars::Unary(UnaryOp::Sqrt), Domain::Floats),
-    ("floor", 1, Scalars::Unary(UnaryOp::Floor), Domain::Floats),
-    ("ceil", 1, Scalars::Unary(UnaryOp::Ceil), Domain::Floats),
-    ("trunc", 1, Scalars::Unary(UnaryOp::Trunc), Domain::Floats),
-    ("round", 1, Scalars::Unary(UnaryOp::Round), Domain::Floats),
-    ("min", 2, Scalars::Binary(BinaryOp::Min), Domain::Numbers),
-    ("max", 2, Scalars::Binary(BinaryOp::Max), Domain::Numbers),
-    ("bit_and", 2, Scalars::Binary(BinaryOp::And), Domain::Ints),
-    ("bit_or", 2, Scalars::Binary(BinaryOp::Or), Domain::Ints),
-    ("bit_xor", 2, Scalars::Binary(BinaryOp::Xor), Domain::Ints),
-    ("bit_not", 1, Scalars::Unary(UnaryOp::Not), Domain::Ints),
-    ("shift_left", 2, Scalars::Binary(BinaryOp::Shl), Domain::Ints),
-    ("shift_right", 2, Scalars::Binary(BinaryOp::Shr), Domain::Ints),
-    ("fma", 3, Scalars::Fma, Domain::Floats),
-    ("select", 3, Scalars::Select, Domain::Numbers),
-    ("isnan", 1, Scalars::IsNan, Domain::Floats),
-    ("isinf", 1, Scalars::IsInf, Domain::Floats),
-    ("isfinite", 1, Scalars::IsFinite, Domain::Floats),
+/// Scalar functions in addition to those of [`MathFn`].
+const SCALARS: &[ScalarFunction] = &[
+    listed("abs", 1, Definition::Unary(UnaryOp::Abs), Domain::Numbers),
+    listed("sqrt", 1, Definition::Unary(UnaryOp::Sqrt), Domain::Floats),
+    listed("floor", 1, Definition::Unary(UnaryOp::Floor), Domain::Floats),
+    listed("ceil", 1, Definition::Unary(UnaryOp::Ceil), Domain::Floats),
+    listed("trunc", 1, Definition::Unary(UnaryOp::Trunc), Domain::Floats),
+    listed("round", 1, Definition::Unary(UnaryOp::Round), Domain::Floats),
+    listed("min", 2, Definition::Binary(BinaryOp::Min), Domain::Numbers),
+    listed("max", 2, Definition::Binary(BinaryOp::Max), Domain::Numbers),
+    listed("bit_and", 2, Definition::Binary(BinaryOp::And), Domain::Ints),
+    listed("bit_or", 2, Definition::Binary(BinaryOp::Or), Domain::Ints),
+    listed("bit_xor", 2, Definition::Binary(BinaryOp::Xor), Domain::Ints),
+    listed("bit_not", 1, Definition::Unary(UnaryOp::Not), Domain::Ints),
+    listed("shift_left", 2, Definition::Binary(BinaryOp::Shl), Domain::Ints),
+    listed("shift_right", 2, Definition::Binary(BinaryOp::Shr), Domain::Ints),
+    listed("fma", 3, Definition::Fma, Domain::Floats),
+    listed("select", 3, Definition::Select, Domain::Numbers),
+    listed("isnan", 1, Definition::IsNan, Domain::Floats),
+    listed("isinf", 1, Definition::IsInf, Domain::Floats),
+    listed("isfinite", 1, Definition::IsFinite, Domain::Floats),
 ];
+
+const fn listed(name: &'static str, arguments: usize, definition: Definition, domain: Domain) -> ScalarFunction {
+    ScalarFunction { name, arguments, definition, domain }
+}
 
 /// Functions of [`MathFn`] that integers have too.
 const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::Pow, MathFn::Mod, MathFn::FloorDiv];
@@ -62,19 +76,19 @@ const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::
 /// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
 const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size"];
 
-fn scalar(name: &str, arguments: usize) -> Option<(Scalars, Domain)> {
-    let listed = SCALARS.iter().find(|(n, a, ..)| *n == name && *a == arguments).map(|(_, _, s, d)| (*s, *d));
+fn scalar(name: &str, arguments: usize) -> Option<ScalarFunction> {
+    let listed = SCALARS.iter().find(|f| f.name == name && f.arguments == arguments).copied();
     let math = || math(name).filter(|m| m.arity() == arguments);
     listed.or_else(|| {
         math().map(|m| {
-            let numbers = NUMBERS.contains(&m);
-            (Scalars::Math(m), if numbers { Domain::Numbers } else { Domain::Floats })
+            let domain = if NUMBERS.contains(&m) { Domain::Numbers } else { Domain::Floats };
+            ScalarFunction { name: m.name(), arguments, definition: Definition::Math(m), domain }
         })
     })
 }
 
 fn scalar_arity(name: &str) -> Option<usize> {
-    SCALARS.iter().find(|(n, ..)| *n == name).map(|(_, a, ..)| *a).or_else(|| math(name).map(MathFn::arity))
+    SCALARS.iter().find(|f| f.name == name).map(|f| f.arguments).or_else(|| math(name).map(MathFn::arity))
 }
 
 /// The function of numbers of that name; random ones have calls of their own.
@@ -90,7 +104,7 @@ pub(super) fn is_scalar_function(name: &str, arguments: usize) -> bool {
 /// Whether this names a function that gives floats.
 pub(super) fn is_float_function(name: &str) -> bool {
     random::function(name).is_some()
-        || scalar_arity(name).and_then(|a| scalar(name, a)).is_some_and(|(_, d)| d == Domain::Floats)
+        || scalar_arity(name).and_then(|a| scalar(name, a)).is_some_and(|f| f.domain == Domain::Floats)
 }
 
 /// Whether this names a function of the language.
@@ -136,7 +150,7 @@ impl Checker<'_> {
             return self.reduce_array(reducer, positional[0], axis, here);
         }
         if let Some(function) = scalar(name, positional.len()) {
-            return self.scalar_call(name, function, &positional, want, here);
+            return self.scalar_call(function, &positional, want, here);
         }
         if let (Some(function), 2..) = (random::function(name), positional.len()) {
             return self.draw(function, &positional, want, here);
@@ -225,7 +239,7 @@ impl Checker<'_> {
             });
         } else {
             let known =
-                SCALARS.iter().map(|s| s.0).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
+                SCALARS.iter().map(|f| f.name).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
             let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(WHOLE.iter().copied());
             let near = nearest(name, known.chain(self.source.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
@@ -244,13 +258,13 @@ impl Checker<'_> {
 
     fn scalar_call(
         &mut self,
-        name: &str,
-        (function, domain): (Scalars, Domain),
+        function: ScalarFunction,
         args: &[ast::ExprId],
         want: Option<Dtype>,
         here: Here,
     ) -> Option<ExprId> {
-        if let Scalars::Select = function {
+        let ScalarFunction { name, definition, domain, .. } = function;
+        if let Definition::Select = definition {
             let condition = self.expr(args[0], None, here.guard)?;
             self.expect_dtype(condition, Dtype::Bool, "`select`", here.span)?;
             let values = self.same_type(&args[1..], Use::Moved, want, here)?;
@@ -259,7 +273,7 @@ impl Checker<'_> {
                 arena.node(Kind::If { condition: v[0], then: v[1], otherwise: v[2] }, ty, here)
             });
         }
-        if let Scalars::Math(MathFn::Pow) = function {
+        if let Definition::Math(MathFn::Pow) = definition {
             return self.power(args[0], args[1], want, here);
         }
         // A function of floats gives an all-literal argument the type of its context, or `f32`.
@@ -285,22 +299,22 @@ impl Checker<'_> {
             self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message).help(help));
             return None;
         }
-        match function {
-            Scalars::Math(math) => self.math_function(math, &operands, here),
-            Scalars::Unary(op) => self.unary(op, operands[0], here),
-            Scalars::Binary(op) => self.binary(op, operands[0], operands[1], here),
-            Scalars::Fma => self.compute(&operands, here, |arena, v| {
+        match definition {
+            Definition::Math(math) => self.math_function(math, &operands, here),
+            Definition::Unary(op) => self.unary(op, operands[0], here),
+            Definition::Binary(op) => self.binary(op, operands[0], operands[1], here),
+            Definition::Fma => self.compute(&operands, here, |arena, v| {
                 arena.node(Kind::Fma(v[0], v[1], v[2]), Type::scalar(dtype), here)
             }),
-            Scalars::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], here),
-            Scalars::IsInf | Scalars::IsFinite | Scalars::Select => {
+            Definition::IsNan => self.compare(CompareOp::Ne, operands[0], operands[0], here),
+            Definition::IsInf | Definition::IsFinite | Definition::Select => {
                 let infinity = match dtype {
                     Dtype::F64 => Scalar::F64(f64::INFINITY),
                     _ => Scalar::F32(f32::INFINITY),
                 };
                 let infinity = self.arena.constant(infinity, here);
                 let magnitude = self.unary(UnaryOp::Abs, operands[0], here)?;
-                let op = if matches!(function, Scalars::IsInf) { CompareOp::Eq } else { CompareOp::Lt };
+                let op = if matches!(definition, Definition::IsInf) { CompareOp::Eq } else { CompareOp::Lt };
                 self.compare(op, magnitude, infinity, here)
             }
         }
@@ -359,11 +373,8 @@ impl Checker<'_> {
         }
         let what = self.arena.describe(x);
         let new = product(&shape);
-        self.unify(
-            (&total, format!("the number of elements of {what}")),
-            (&new, "the number asked for".into()),
-            here.span,
-        )?;
+        let (elements, asked) = (format!("the number of elements of {what}"), "the number asked for");
+        self.unify(Side::new(&total, elements), Side::new(&new, asked), here.span)?;
         let ty = Type { dtype: self.arena.dtype(x), shape };
         if from.is_empty() {
             let body = x;
@@ -401,8 +412,8 @@ impl Checker<'_> {
             }
             for k in (0..own.len()).filter(|k| *k != axis) {
                 let (a, b) = (self.arena.describe(arrays[0]), self.arena.describe(*array));
-                let sides = ((&shape[k].clone(), format!("axis {k} of {a}")), (&own[k], format!("axis {k} of {b}")));
-                shape[k] = self.unify(sides.0, sides.1, here.span)?;
+                let left = Side::new(&shape[k], format!("axis {k} of {a}"));
+                shape[k] = self.unify(left, Side::new(&own[k], format!("axis {k} of {b}")), here.span)?;
             }
             total = &total + &own[axis];
             ends.push(total.clone());
@@ -515,7 +526,7 @@ impl Checker<'_> {
 pub fn names() -> impl Iterator<Item = &'static str> {
     let math = MathFn::ALL.iter().map(|f| f.name()).filter(|name| is_function(name));
     let reducers = REDUCERS.iter().map(|reducer| reducer.name);
-    let listed = SCALARS.iter().map(|(name, ..)| *name).chain(math).chain(reducers).chain(WHOLE.iter().copied());
+    let listed = SCALARS.iter().map(|f| f.name).chain(math).chain(reducers).chain(WHOLE.iter().copied());
     listed.chain(["pi", "inf", "nan", "true", "false"])
 }
 
@@ -523,14 +534,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// arguments.
 pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usize)> {
     let takes = move |name: &str, arguments: usize| {
-        scalar(name, arguments).is_some_and(|(_, domain)| match domain {
+        scalar(name, arguments).is_some_and(|f| match f.domain {
             Domain::Floats => dtype.is_float(),
             Domain::Ints => dtype.is_int(),
             Domain::Numbers => dtype != Dtype::Bool,
         })
     };
-    let keeps = |s: &Scalars| matches!(s, Scalars::Unary(_) | Scalars::Binary(_) | Scalars::Fma);
-    let listed = SCALARS.iter().filter(move |(_, _, s, _)| keeps(s)).map(|(name, arguments, ..)| (*name, *arguments));
+    let keeps =
+        |f: &&ScalarFunction| matches!(f.definition, Definition::Unary(_) | Definition::Binary(_) | Definition::Fma);
+    let listed = SCALARS.iter().filter(keeps).map(|f| (f.name, f.arguments));
     let compared = move |f: MathFn| dtype.is_int() && matches!(f, MathFn::Relu | MathFn::Clamp);
     let defined = MathFn::ALL.iter().filter(move |f| compared(**f) || crate::math::define(**f, dtype).is_some());
     let math = defined.map(|f| (f.name(), f.arity()));

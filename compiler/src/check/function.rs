@@ -15,7 +15,7 @@ use ir::{Dtype, Size};
 use super::arena::Here;
 use super::expr::element_type;
 use super::scope::Binding;
-use super::{Checker, builtin, codes, count, origin};
+use super::{Checker, Side, builtin, codes, count, origin};
 
 impl<'a> Checker<'a> {
     /// Goes through a function as it is called from outside: its results.
@@ -342,9 +342,8 @@ impl<'a> Checker<'a> {
             }
             for (axis, (dim, size)) in ty.shape.iter().zip(&found.shape).enumerate() {
                 let declared = self.size(*dim, guard)?;
-                let sides =
-                    ((size, format!("axis {axis} of the result")), (&declared, "its declared size".to_string()));
-                self.unify(sides.0, sides.1, self.ast(*dim).span)?;
+                let found = Side::new(size, format!("axis {axis} of the result"));
+                self.unify(found, Side::new(&declared, "its declared size"), self.ast(*dim).span)?;
             }
         }
         Some(())
@@ -529,8 +528,8 @@ impl<'a> Checker<'a> {
         }
         for (param, axis, dim, length, span) in checks {
             let declared = self.size(dim, guard)?;
-            let left = (&length, format!("axis {axis} of the argument `{}`", param.name.text));
-            self.unify(left, (&declared, "its declared size".into()), span)?;
+            let found = Side::new(&length, format!("axis {axis} of the argument `{}`", param.name.text));
+            self.unify(found, Side::new(&declared, "its declared size"), span)?;
         }
         Some(())
     }

@@ -20,7 +20,7 @@ use ir::{Affine, Dtype, Size};
 
 use super::arena::Here;
 use super::scope::Binding;
-use super::{Checker, codes, origin};
+use super::{Checker, Side, codes, origin};
 
 /// One access's word on where an index ends.
 struct Candidate {
@@ -194,10 +194,10 @@ impl Checker<'_> {
             let Some(first) = agreed.next() else { continue };
             for other in agreed {
                 let name = self.arena.out.indices[index].name.clone();
-                let says = |of: &str, c: &Candidate| format!("where {of}{} ends `{name}`", c.array);
+                let side =
+                    |of: &str, c: &Candidate| Side::new(&c.extent, format!("where {of}{} ends `{name}`", c.array));
                 let another = if other.array == first.array { "another access of " } else { "" };
-                let (left, right) = (says("", &first), says(another, &other));
-                if self.unify((&first.extent, left), (&other.extent, right), other.span).is_none() {
+                if self.unify(side("", &first), side(another, &other), other.span).is_none() {
                     self.arena.ends.poisoned.insert(index);
                 }
             }

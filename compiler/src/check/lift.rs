@@ -9,7 +9,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 
 use super::arena::{Arena, Here};
-use super::{Checker, MAX_RANK, codes};
+use super::{Checker, MAX_RANK, Side, codes};
 
 impl Checker<'_> {
     /// Applies a scalar operation to operands of any ranks.
@@ -48,20 +48,22 @@ impl Checker<'_> {
         let rank = operands.iter().map(|a| self.arena.ty(*a).shape.len()).max().unwrap_or(0);
         let mut shape = vec![];
         for axis in 0..rank {
-            let mut agreed: Option<(Size, String)> = None;
+            let mut agreed: Option<Side> = None;
             for operand in operands {
                 let own = &self.arena.ty(*operand).shape;
                 let Some(own_axis) = (axis + own.len()).checked_sub(rank) else { continue };
-                let size = own[own_axis].clone();
-                let what = format!("axis {own_axis} of {}", self.arena.describe(*operand));
+                let side = Side::new(&own[own_axis], format!("axis {own_axis} of {}", self.arena.describe(*operand)));
                 agreed = Some(match agreed {
-                    None => (size, what),
-                    Some((other, _)) if other.as_constant() == Some(1) => (size, what),
-                    Some(other) if size.as_constant() == Some(1) => other,
-                    Some((other, other_is)) => (self.unify((&other, other_is.clone()), (&size, what), span)?, other_is),
+                    None => side,
+                    Some(other) if other.size.as_constant() == Some(1) => side,
+                    Some(other) if side.size.as_constant() == Some(1) => other,
+                    Some(other) => {
+                        let is = other.is.clone();
+                        Side { size: self.unify(other, side, span)?, is }
+                    }
                 });
             }
-            shape.push(agreed.map_or(Size::constant(1), |(size, _)| size));
+            shape.push(agreed.map_or(Size::constant(1), |side| side.size));
         }
         Some(shape)
     }

@@ -192,6 +192,19 @@ impl<'a> Source<'a> {
     }
 }
 
+/// One side of an equation of sizes.
+struct Side {
+    size: Size,
+    /// The name of the size in messages, such as "axis 0 of `x`".
+    is: String,
+}
+
+impl Side {
+    fn new(size: &Size, is: impl Into<String>) -> Side {
+        Side { size: size.clone(), is: is.into() }
+    }
+}
+
 /// Checks a function as it is called from outside.
 fn check_function(source: &Source<'_>, number: usize) -> Result<Checked, Vec<Diagnostic>> {
     let mut checker = Checker::new(source, number);
@@ -254,33 +267,32 @@ impl<'a> Checker<'a> {
         Facts { arena: &self.arena, requirements: &self.requirements }
     }
 
-    /// The one size that two sizes must be: decided here, or required of the call.
-    fn unify(&mut self, left: (&Size, String), right: (&Size, String), span: Span) -> Option<Size> {
-        let ((left, left_is), (right, right_is)) = (left, right);
-        let difference = left - right;
+    /// The one size that both sides must be: decided here, or required of the call.
+    fn unify(&mut self, left: Side, right: Side, span: Span) -> Option<Size> {
+        let difference = &left.size - &right.size;
         match difference.as_constant() {
-            Some(0) => return Some(left.clone()),
+            Some(0) => return Some(left.size),
             Some(_) => {
-                let (l, r) = (self.arena.show(left), self.arena.show(right));
-                let message = format!("sizes differ: {left_is} is {l}, {right_is} is {r}");
+                let (l, r) = (self.arena.show(&left.size), self.arena.show(&right.size));
+                let message = format!("sizes differ: {} is {l}, {} is {r}", left.is, right.is);
                 self.report.error(Diagnostic::new(codes::SIZE_MISMATCH, span, message));
                 return None;
             }
-            None if sabotage::on(Bug::LengthsUnasked) => return Some(left.clone()),
+            None if sabotage::on(Bug::LengthsUnasked) => return Some(left.size),
             None => {}
         }
         self.requirements.require(Requirement {
-            left: left.clone(),
+            left: left.size.clone(),
             relation: Relation::Equal,
-            right: right.clone(),
+            right: right.size.clone(),
             unless_empty: vec![],
-            left_is,
-            right_is,
+            left_is: left.is,
+            right_is: right.is,
             purpose: Purpose::Lengths,
             origin: origin(span),
         });
         let simple = |s: &Size| s.as_constant().is_some() || s.as_symbol().is_some();
-        Some(if simple(right) && !simple(left) { right.clone() } else { left.clone() })
+        Some(if simple(&right.size) && !simple(&left.size) { right.size } else { left.size })
     }
 }
 

@@ -14,6 +14,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, Extreme, Monoid, Order, ReduceOp, S
 
 use super::arena::{Arena, Here};
 use super::finish::{Position, Wanted};
+use super::reduce::Body;
 use super::report::Report;
 use super::requirements::Requirements;
 use super::{Checker, codes, origin};
@@ -62,16 +63,10 @@ impl Checker<'_> {
     /// The place among elements with indices that bound one another: the row-major number in the
     /// smallest box around them. It is the least number of an element that is as great as the
     /// greatest, so the body is written out twice, over indices of its own each time.
-    pub(super) fn ragged_position(
-        &mut self,
-        extreme: Extreme,
-        first: (Vec<IndexId>, ExprId),
-        second: (Vec<IndexId>, ExprId),
-        here: Here,
-    ) -> Option<ExprId> {
+    pub(super) fn ragged_position(&mut self, extreme: Extreme, body: Body, again: Body, here: Here) -> Option<ExprId> {
         let op = ReduceOp::Position(extreme);
         let mut number = Affine::constant(0);
-        for (k, index) in second.0.iter().enumerate() {
+        for (k, index) in again.over.iter().enumerate() {
             let length = match &self.arena.out.indices[*index].extent {
                 Extent::Affine(extent) if !self.arena.ends.unsolved.contains(index) => {
                     self.facts().corner(extent, true)
@@ -90,23 +85,22 @@ impl Checker<'_> {
             };
             number = number.scale(&length).add(&Affine::index(*index));
         }
-        let ((over, element), (again, body)) = (first, second);
-        let (element, body) = (self.arena.widened(element, here), self.arena.widened(body, here));
-        let dtype = self.arena.dtype(body);
+        let (first, second) = (self.arena.widened(body.value, here), self.arena.widened(again.value, here));
+        let dtype = self.arena.dtype(second);
         let reduce = |monoid, over, body| {
             let op = ReduceOp::Monoid(monoid);
             Kind::Reduce { op, over, body, order: Order::Free, prefix: None }
         };
-        let extreme = self.arena.node(reduce(extreme.monoid(), over, element), Type::scalar(dtype), here);
-        let mut leads = self.compare(CompareOp::Eq, body, extreme, here)?;
+        let extreme = self.arena.node(reduce(extreme.monoid(), body.over, first), Type::scalar(dtype), here);
+        let mut leads = self.compare(CompareOp::Eq, second, extreme, here)?;
         if dtype.is_float() {
-            let nan = self.compare(CompareOp::Ne, body, body, here)?;
+            let nan = self.compare(CompareOp::Ne, second, second, here)?;
             leads = self.binary(BinaryOp::Or, leads, nan, here)?;
         }
         let (number, none) = (self.arena.affine_node(&number, here), self.arena.constant(Scalar::I64(i64::MAX), here));
         let i64s = Type::scalar(Dtype::I64);
         let own = self.arena.node(Kind::If { condition: leads, then: number, otherwise: none }, i64s.clone(), here);
-        let place = self.arena.node(reduce(Monoid::Min, again, own), i64s, here);
+        let place = self.arena.node(reduce(Monoid::Min, again.over, own), i64s, here);
         let room = self.binary(BinaryOp::Sub, none, place, here)?;
         let check = self.element_of(op, room, here)?;
         self.with_checks(place, vec![check], here)

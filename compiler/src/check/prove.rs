@@ -197,7 +197,7 @@ impl System {
             for (a, up) in &ups {
                 for (b, down) in &downs {
                     self.combined += 1;
-                    let row = combine((*b, up), (*a, down));
+                    let row = up.combination(*b, down, *a);
                     if row.too_large() || rows.len() > MAX_ROWS {
                         return None;
                     }
@@ -236,23 +236,24 @@ fn cheapest(rows: &Rows, signs: &mut [(usize, usize)]) -> Option<usize> {
     there.min_by_key(|(_, signs)| cost(**signs)).map(|(variable, _)| variable)
 }
 
-/// A linear combination of two rows.
-fn combine((a, x): (i128, &Row), (b, y): (i128, &Row)) -> Row {
-    let mut terms = Vec::with_capacity(x.terms.len() + y.terms.len());
-    let (mut xs, mut ys) = (x.terms.iter().peekable(), y.terms.iter().peekable());
-    while let Some(variable) = xs.peek().into_iter().chain(ys.peek()).map(|(variable, _)| *variable).min() {
-        let next = |terms: &mut Peekable<Iter<'_, (usize, i128)>>| {
-            terms.next_if(|(other, _)| *other == variable).map_or(0, |(_, coefficient)| *coefficient)
-        };
-        let coefficient = a * next(&mut xs) + b * next(&mut ys);
-        if coefficient != 0 {
-            terms.push((variable, coefficient));
-        }
-    }
-    Row { terms, constant: a * x.constant + b * y.constant, because: x.because | y.because }
-}
-
 impl Row {
+    /// `factor * self + times * other`
+    fn combination(&self, factor: i128, other: &Row, times: i128) -> Row {
+        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
+        let (mut xs, mut ys) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        while let Some(variable) = xs.peek().into_iter().chain(ys.peek()).map(|(variable, _)| *variable).min() {
+            let next = |terms: &mut Peekable<Iter<'_, (usize, i128)>>| {
+                terms.next_if(|(other, _)| *other == variable).map_or(0, |(_, coefficient)| *coefficient)
+            };
+            let coefficient = factor * next(&mut xs) + times * next(&mut ys);
+            if coefficient != 0 {
+                terms.push((variable, coefficient));
+            }
+        }
+        let constant = factor * self.constant + times * other.constant;
+        Row { terms, constant, because: self.because | other.because }
+    }
+
     fn coefficient(&self, variable: usize) -> i128 {
         self.terms.binary_search_by_key(&variable, |(v, _)| *v).map_or(0, |k| self.terms[k].1)
     }

@@ -11,7 +11,15 @@ use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 use super::arena::{Arena, Here};
 use super::reducers::{Finish, Reducer, Takes, reducer};
 use super::scope::Binding;
-use super::{Checker, codes};
+use super::{Checker, Side, codes};
+
+/// The body of a reducer, with the indices that it is reduced over.
+pub(super) struct Body {
+    /// The indices, the outermost first.
+    pub over: Vec<IndexId>,
+    /// The value at each setting of the indices.
+    pub value: ExprId,
+}
 
 impl Checker<'_> {
     /// `sum[k < n](e)`
@@ -32,7 +40,7 @@ impl Checker<'_> {
             return None;
         };
         let outer = self.prefix_bound(binders);
-        let (indices, value) = self.under(binders, body, want, here.guard)?;
+        let Body { over: indices, value } = self.under(binders, body, want, here.guard)?;
         let prefix = outer.filter(|p| !self.arena.free(value).contains(&p.of));
         // Where indices bound one another, some reducers go through them twice.
         let twice = reducer.finish == Finish::OverCount || matches!(reducer.op, ReduceOp::Position(_));
@@ -45,12 +53,12 @@ impl Checker<'_> {
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
         let element = self.arena.element(value, at.clone(), here);
         let value = match (reducer.op, second) {
-            (op @ ReduceOp::Position(extreme), Some((again, value))) => {
-                self.expect_number(value, &format!("`{op}`"), here.span)?;
-                let second = self.arena.element(value, at, here);
-                self.ragged_position(extreme, (indices, element), (again, second), here)?
+            (op @ ReduceOp::Position(extreme), Some(again)) => {
+                self.expect_number(again.value, &format!("`{op}`"), here.span)?;
+                let again = Body { value: self.arena.element(again.value, at, here), ..again };
+                self.ragged_position(extreme, Body { over: indices, value: element }, again, here)?
             }
-            (ReduceOp::Monoid(_), Some((again, _))) => self.ragged_mean(reducer, indices, element, again, here)?,
+            (ReduceOp::Monoid(_), Some(again)) => self.ragged_mean(reducer, indices, element, again.over, here)?,
             (_, None) => self.reduction(reducer, indices, element, prefix, here)?,
         };
         Some(self.arena.comprehension(axes, value, here))
@@ -63,16 +71,16 @@ impl Checker<'_> {
         body: ast::ExprId,
         want: Option<Dtype>,
         guard: GuardId,
-    ) -> Option<(Vec<IndexId>, ExprId)> {
+    ) -> Option<Body> {
         let depth = self.scope.len();
         let indices = self.open(binders, true, guard)?;
         let body = self.expr(body, want, guard);
         self.scope.truncate(depth);
         self.excuse(&indices, body);
         self.close(&indices, true);
-        let body = body?;
+        let value = body?;
         let sound = !self.arena.ends.any_poisoned(&indices);
-        sound.then_some((indices, body))
+        sound.then_some(Body { over: indices, value })
     }
 
     /// `k <= i` or `k < i` where `i` is an index: the bound of a prefix.
@@ -264,8 +272,9 @@ impl Checker<'_> {
         }
         let (k_a, k_b) = (sa.len() - 1, sb.len().saturating_sub(2));
         let (name_a, name_b) = (self.arena.describe(a), self.arena.describe(b));
-        let axis_b = format!("axis {k_b} of {name_b}");
-        let inner = self.unify((&sa[k_a], format!("axis {k_a} of {name_a}")), (&sb[k_b], axis_b), here.span)?;
+        let axis_a = |k: usize| Side::new(&sa[k], format!("axis {k} of {name_a}"));
+        let axis_b = |k: usize| Side::new(&sb[k], format!("axis {k} of {name_b}"));
+        let inner = self.unify(axis_a(k_a), axis_b(k_b), here.span)?;
         let rows = (sa.len() > 1).then(|| sa[k_a - 1].clone());
         let columns = (sb.len() > 1).then(|| sb[sb.len() - 1].clone());
         let (batch_a, batch_b) = (sa.len().saturating_sub(2), sb.len().saturating_sub(2));
@@ -273,13 +282,13 @@ impl Checker<'_> {
         let count = batch_a.max(batch_b);
         let mut batch: Vec<Size> = vec![];
         for k in 0..count {
-            let own_a = (k + batch_a).checked_sub(count).map(|j| (sa[j].clone(), format!("axis {j} of {name_a}")));
-            let own_b = (k + batch_b).checked_sub(count).map(|j| (sb[j].clone(), format!("axis {j} of {name_b}")));
+            let own_a = (k + batch_a).checked_sub(count).map(axis_a);
+            let own_b = (k + batch_b).checked_sub(count).map(axis_b);
             batch.push(match (own_a, own_b) {
-                (Some((n, _)), None) | (None, Some((n, _))) => n,
-                (Some((n, _)), Some((m, _))) if n.as_constant() == Some(1) => m,
-                (Some((n, _)), Some((m, _))) if m.as_constant() == Some(1) => n,
-                (Some((n, n_is)), Some((m, m_is))) => self.unify((&n, n_is), (&m, m_is), here.span)?,
+                (Some(side), None) | (None, Some(side)) => side.size,
+                (Some(a), Some(b)) if a.size.as_constant() == Some(1) => b.size,
+                (Some(a), Some(b)) if b.size.as_constant() == Some(1) => a.size,
+                (Some(a), Some(b)) => self.unify(a, b, here.span)?,
                 (None, None) => Size::constant(1),
             });
         }

@@ -62,6 +62,14 @@ impl<T> Table<T> {
     }
 }
 
+/// The reducer of a reduction, its order, and the type of the elements.
+#[derive(Clone, Copy)]
+struct Reducer {
+    op: ReduceOp,
+    order: Order,
+    dtype: Dtype,
+}
+
 /// A scan in progress: the prefixes so far, beginning with the empty one.
 struct Scan {
     running: Prefixes,
@@ -245,14 +253,15 @@ impl<'a> Machine<'a> {
             }
             Kind::Reduce { op, over, body, order, prefix: None } => {
                 let dtype = checked.exprs[*body].ty.dtype;
-                return self.reduce(over, (*op, *order, dtype), &mut |machine| machine.value(*body));
+                let reducer = Reducer { op: *op, order: *order, dtype };
+                return self.reduce(over, reducer, &mut |machine| machine.value(*body));
             }
             Kind::Contract { over, left, right } => {
-                return self.reduce(
-                    over,
-                    (ReduceOp::Monoid(Monoid::Sum), Order::Blocks, expr.ty.dtype),
-                    &mut |machine| Ok(scalar::binary(BinaryOp::Mul, machine.value(*left)?, machine.value(*right)?)),
-                );
+                let op = ReduceOp::Monoid(Monoid::Sum);
+                let reducer = Reducer { op, order: Order::Blocks, dtype: expr.ty.dtype };
+                return self.reduce(over, reducer, &mut |machine| {
+                    Ok(scalar::binary(BinaryOp::Mul, machine.value(*left)?, machine.value(*right)?))
+                });
             }
             // A scalar parameter is an array without axes. The other kinds are arrays.
             Kind::Param(_) | Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {
@@ -316,18 +325,23 @@ impl<'a> Machine<'a> {
     fn reduce(
         &mut self,
         over: &[IndexId],
-        (op, order, dtype): (ReduceOp, Order, Dtype),
+        reducer: Reducer,
         body: &mut dyn FnMut(&mut Machine<'a>) -> Step<Scalar>,
     ) -> Step<Scalar> {
         let (outer, inner) = over.split_at(self.box_len(over));
         let extents = outer.iter().map(|index| self.extent(*index)).collect::<Step<Vec<_>>>()?;
+        let Reducer { op, order, dtype } = reducer;
         let order = if op.depends_on_order(dtype) { order } else { Order::Free };
         let mut reduction = Reducing::new(op, order, dtype);
         let mut at = vec![0; outer.len()];
         let mut left = extents.iter().all(|n| *n > 0);
         while left {
             outer.iter().zip(&at).for_each(|(index, value)| self.set(*index, *value));
-            reduction.push(if inner.is_empty() { body(self)? } else { self.reduce(inner, (op, order, dtype), body)? });
+            reduction.push(if inner.is_empty() {
+                body(self)?
+            } else {
+                self.reduce(inner, Reducer { order, ..reducer }, body)?
+            });
             left = advance(&mut at, &extents);
         }
         Ok(reduction.finish())

@@ -74,7 +74,7 @@ impl Seer<'_> {
                     let own = &self.program.buffers[*buffer].shape;
                     let mut seen = view.clone().unwrap_or_else(|| own.clone());
                     let merged = self.merge(&mut seen, at);
-                    if self.regroup((&mut seen, at), own, self.plainly == Some(*buffer)) || merged {
+                    if self.regroup(&mut seen, at, own, self.plainly == Some(*buffer)) || merged {
                         *view = (seen != *own).then_some(seen);
                         self.changed = true;
                     }
@@ -168,7 +168,7 @@ impl Seer<'_> {
 
     /// Replaces axes by those of the array with as many elements, if these are more, or in any case
     /// if the subscripts are numbers with their indices as digits.
-    fn regroup(&self, (seen, at): (&mut Vec<Size>, &mut Vec<Subscript>), own: &[Size], always: bool) -> bool {
+    fn regroup(&self, seen: &mut Vec<Size>, at: &mut Vec<Subscript>, own: &[Size], always: bool) -> bool {
         let (mut axis, mut rest, mut changed) = (0, own, false);
         while axis < seen.len() {
             let Some((count, lengths)) = same_elements(&seen[axis..], rest) else { break };
