@@ -51,13 +51,16 @@ pub fn split(scheduled: &mut Scheduled, choice: &mut Choice) {
 /// to the program.
 fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Choice) -> Vec<Part> {
     let Part { of, mut kernel, .. } = whole;
+    // A hoisted check stays in another part than the loop that it comes from, because the loop may
+    // overwrite what the check reads.
+    let faults = kernel.body.iter().any(Statement::may_fault);
     let mut ways = vec![];
     let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
         let way = match &statement {
             s if is_scalar(s) => Way::Scalar,
             s if is_ranged(s) => Way::Own(Run::Ranges),
-            Statement::Loop(l) if by_chunks(program, machine, &kernel.values, l) && choice.grants(true) => {
+            Statement::Loop(l) if by_chunks(program, machine, &kernel.values, l) && (faults || choice.grants(true)) => {
                 let mut l = l.clone();
                 if has_rows(&l) {
                     let (rows, rest) = apart(program, &mut kernel, l);
