@@ -65,12 +65,15 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let signature = function.signature();
     let values = bind(signature, &arguments.values, &arguments.file)?;
     let places = outputs(signature, &arguments.output)?;
+    // Without a limit of its own, a call that needs more than the machine has would be killed,
+    // without an error message, by the operating system.
     let max_memory = arguments.max_memory.or_else(memory_to_use);
     let max_device_memory = arguments.max_device_memory;
     let options = Options { max_memory, max_device_memory, cache: cache(), ..arguments.engine.options()? };
     let (results, times, call, phases) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
     let saved: Vec<_> = saved.collect();
+    // Files first: if one cannot be written, nothing is printed that looks like success.
     files::save(&saved, if arguments.compress { Packing::Deflated } else { Packing::Stored })?;
     if arguments.time && arguments.format == Format::Text {
         eprint!("{}", table_of_times(times, call, phases));

@@ -216,6 +216,8 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
 
 /// A guess at what the author meant.
 fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '_>) -> Option<String> {
+    // The first arm that fits wins: arms that recognise a habit of another language come before
+    // those that fit almost any error at the same token.
     let header = place.read_as == Tok::AsHeader;
     let fixed = match found.tok {
         Tok::Equals if header && !before.is_empty() && (expected.has(":") || expected.has(",")) => {

@@ -15,12 +15,14 @@ pub(super) fn mov(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         let (d, a) = (form.pred_dest()?, form.condition()?);
         return Ok(logic::copy(d, a));
     }
+    // A vector on the left takes a wide value apart; one on the right, below, puts it together.
     if let Some(Operand::Vector(parts)) = form.peek() {
         form.operand()?;
         let (part, parts) = split(form, ty, parts)?;
         return Ok(Op::Unpack { parts, a: form.source(ty)?, bits: part.bits() });
     }
     let map = known(bits::copy(ty), ty)?;
+    // PTX moves 16-bit floats as `.b16`, and has no `mov` of bytes.
     if ty.bytes() < 2 || ty.class() == Class::Float && !matches!(ty, Type::F32 | Type::F64) {
         return Err(format!("not for `.{}`", ty.name()));
     }
@@ -34,6 +36,7 @@ pub(super) fn mov(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         operand @ Operand::Name(name) => {
             let name_is_register = form.body.register(name).is_some();
             match form.body.variable(name) {
+                // A register hides a variable of the same name, as an inner scope does.
                 _ if name_is_register => form.source_of(operand, ty)?,
                 Some(variable) => {
                     if !matches!(ty, Type::B64 | Type::U64 | Type::S64)
@@ -154,6 +157,8 @@ pub(super) fn cvt(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         form.since(90, Type::Bf16)?;
     }
     let operand = form.operand()?;
+    // Registers may be wider than the types converted between: bytes are kept in 16-bit registers,
+    // for instance.
     let (d, register) = form.wide(operand, to)?;
     let operand = form.operand()?;
     let a = match operand {

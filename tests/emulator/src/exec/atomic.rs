@@ -37,6 +37,7 @@ pub(super) fn combine(how: Atomic, ty: Type, old: u64, b: u64, c: u64) -> u64 {
                 old
             }
         }
+        // The operand is the greatest value: the counter wraps to 0 above it, or from 0 to it.
         Atomic::Increment => {
             if old >= b {
                 0

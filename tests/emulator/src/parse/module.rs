@@ -194,6 +194,7 @@ impl Module {
         let mut body = Body::new(self);
         if cursor.take(Kind::OpenRound).is_some() {
             while cursor.take(Kind::CloseRound).is_none() {
+                // Every parameter has at least a byte, so this is not the first one.
                 if body.parameters.bytes > 0 {
                     cursor.expect(Kind::Comma, "`,` or `)`")?;
                 }
@@ -212,6 +213,7 @@ impl Module {
             match cursor.dot()? {
                 "maxntid" => most = Some(shape(cursor)?),
                 "reqntid" => required = Some(shape(cursor)?),
+                // A hint for the register allocator of the driver, without a meaning here.
                 "minnctapersm" => drop(cursor.count()?),
                 "explicitcluster" | "reqnctapercluster" if self.target < 90 => {
                     return Err(cursor.error("clusters are for `sm_90`".into()));
@@ -227,6 +229,8 @@ impl Module {
         cursor.expect(Kind::OpenBrace, "`{`")?;
         body.read(cursor)?;
         let kernel = body.finish(name, line, (most, required), cluster)?;
+        // `ptxas` refuses such a kernel too; shared memory beyond this limit is given at the
+        // launch.
         if kernel.shared.sum() > MOST_SHARED {
             let what = format!("`{name}` declares more than {MOST_SHARED} bytes of shared memory");
             return Err(ParseError { line, what });

@@ -74,6 +74,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
             [before, "<!-- the table of `plans` -->\n", &table, "<!-- its end -->\n", after].concat(),
         )?;
     }
+    // The search is heuristic, so a rare worse plan is tolerated: one in 5,000 programs.
     let looked_at = files.len() as u64 + cases;
     Ok(if worse * 5000 <= looked_at { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -50,6 +50,8 @@ struct Search {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let engines = engines();
+    // The search starts this program again for its workers, with the bug switched on in them alone,
+    // so that it cannot damage the search itself.
     if let [flag, bug] = arguments.as_slice()
         && flag == "--worker"
     {
@@ -81,6 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let report = search(number, &engines, Duration::from_secs(seconds), from)?;
             let numpy = match report.failure {
                 Some(_) => None,
+                // A bug in the front end changes all engines alike; only NumPy can tell.
                 None => search_by_numpy(number, &python, Duration::from_secs(seconds), from)?,
             };
             searches.push(Search { report, numpy });
@@ -95,6 +98,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         rows.push(row);
     }
+    // The page lists all bugs, so a search for some of them does not update it.
     if arguments.is_empty() {
         let page = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/fuzzing.md");
         let text = std::fs::read_to_string(&page)?;

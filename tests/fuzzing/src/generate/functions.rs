@@ -175,6 +175,7 @@ impl Writer<'_> {
         if helper.results.len() > 1 {
             return if rows == 0 { self.tuple_call(&helper, &sizes) } else { None };
         }
+        // Functions of scalars apply elementwise to arrays; functions of arrays apply to each row.
         if helper.is_scalar() {
             self.count("lifted call");
             let piece = self.call_with(&helper, &sizes, &value.shape, 2);

@@ -115,6 +115,8 @@ impl Writer<'_> {
                 continue;
             }
             let whole_axis = &value.shape[0];
+            // Lengths are formulas: a slice is in bounds for all sizes only if the difference is a
+            // constant.
             if let Some(more @ 1..=3) = whole_axis.minus(first).as_constant() {
                 let start = i64::try_from(self.choices.below(usize::try_from(more).unwrap_or(0) + 1)).unwrap_or(0);
                 let text = match (start, more - start) {

@@ -187,6 +187,8 @@ impl Scope {
         }
         for (r, inner) in self.indices.iter().enumerate().skip(1) {
             for (n, outer) in self.indices[..r].iter().enumerate() {
+                // The sum of two indices reaches every position of such an axis and none beyond it,
+                // as in a convolution.
                 let past = outer.bound.plus(&inner.bound).offset(-1);
                 if inner.is_plain() && outer.is_plain() && *axis == past {
                     ways.insert(0, Way::Shared(n, r));
@@ -194,6 +196,8 @@ impl Scope {
             }
         }
         if data {
+            // The subscript is itself an element of an array, whose own subscripts may not be data
+            // in turn: this recursion ends after one level.
             let values = self.values.iter().enumerate();
             let reached = |v: &Value| v.shape.iter().all(|axis| !self.ways(axis, false).is_empty());
             let subscripts = values.filter(|(_, v)| v.below.as_ref() == Some(axis) && reached(v));

@@ -121,6 +121,8 @@ impl Writer {
     /// Arrays that share sizes, and integer scalars.
     fn params(&mut self) -> (Vec<(String, String)>, Vec<Array>) {
         let n = self.pick(&SIZES).unwrap_or(3);
+        // Equal and adjacent lengths make the most mistakes visible: an axis taken for another, or
+        // an end that is off by one.
         let m = match self.below(8) {
             0 | 1 => n,
             2 => n + 1,
@@ -247,6 +249,7 @@ impl Writer {
         if ty == Dtype::Bool {
             return self.truth(fuel - 1);
         }
+        // Storage types have no arithmetic: only conversions give them.
         if ty.is_storage() {
             let from = self.pick(&WIDE).unwrap_or(ty);
             return cast(ty, self.expr(from, fuel - 1));
@@ -260,6 +263,8 @@ impl Writer {
             10 | 11 => {
                 let condition = self.truth(fuel - 1);
                 let is_select = self.chance(30);
+                // Inside a branch, accesses out of bounds may be guarded by the condition; `select`
+                // computes both sides, so it guards nothing.
                 self.branches += usize::from(!is_select);
                 let (a, b) = (self.expr(ty, fuel - 1), self.expr(ty, fuel - 1));
                 self.branches -= usize::from(!is_select);

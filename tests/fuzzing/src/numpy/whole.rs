@@ -40,6 +40,8 @@ impl Writer {
                 let op = match ty {
                     ty if ty != Dtype::Bool && self.chance(25) => *self.pick(&[&"argmax", &"argmin"])?,
                     Dtype::Bool => *self.pick(&[&"any", &"all"])?,
+                    // NumPy adds floats in another order, so only reductions without rounding are
+                    // compared.
                     ty if ty.is_float() => *self.pick(&[&"max", &"min"])?,
                     _ => *self.pick(&[&"sum", &"prod", &"max", &"min"])?,
                 };
