@@ -1,6 +1,7 @@
-//! The reducers of the language, as a table. A reducer is an operation of the IR over a family of types,
-//! and a *finish*, which makes the result of the last state. To add one with a state of its own, add its
-//! merge to `math::reducers`; to add one that finishes a state in another way, add a [`Finish`].
+//! The reducers of the language, as a table. A reducer is an operation of the IR over a family of
+//! types, and a *finish*, which computes the result from the final state. To add one with a state of
+//! its own, add its merge to `math::reducers`; to add one that finishes a state in another way, add
+//! a [`Finish`].
 
 use ir::{Extreme, Monoid, ReduceOp};
 
@@ -12,12 +13,12 @@ pub(super) enum Takes {
     Bools,
 }
 
-/// How the result is made of the state of all elements.
+/// How the result is computed from the state of all elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finish {
-    /// It is the state.
+    /// The result is the state itself.
     State,
-    /// It is the state divided by the number of elements.
+    /// The result is the state divided by the number of elements.
     OverCount,
 }
 
@@ -53,7 +54,7 @@ pub(super) fn reducer(name: &str) -> Option<Reducer> {
 }
 
 impl Reducer {
-    /// A sum, whose products may be a contraction.
+    /// Whether it is a plain sum: a sum of products can become a contraction.
     pub(super) fn is_sum(self) -> bool {
         self.op == ReduceOp::Monoid(Monoid::Sum) && self.finish == Finish::State
     }
