@@ -202,8 +202,8 @@ fn scratch(program: &Program) -> Result {
             }
         }
         let mentions = |statement: &&Statement| {
-            let block = std::slice::from_ref(*statement);
-            visit::loads(block).into_iter().chain(visit::stores(block)).any(is_scratch)
+            let inside = |block: &Block| visit::loads(block).into_iter().chain(visit::stores(block)).any(is_scratch);
+            statement.effects().accesses().any(|access| is_scratch(access.buffer)) || statement.blocks().any(inside)
         };
         let mut around = k.body.iter().filter(mentions);
         if !around.next().is_some_and(Statement::repeats) || around.next().is_some() {

@@ -1,7 +1,7 @@
 //! The reducers of the language, as a table. A reducer is an operation of the IR over a family of
-//! types, and a *finish*, which computes the result from the final state. To add one with a state of
-//! its own, add its merge to `math::reducers`; to add one that finishes a state in another way, add
-//! a [`Finish`].
+//! types, and a *finish*, which computes the result from the final state. To add one with a state
+//! of its own, add its merge to `math::reducers`; to add one that finishes a state in another way,
+//! add a [`Finish`].
 
 use ir::{Extreme, Monoid, ReduceOp};
 

@@ -1,5 +1,5 @@
-//! Reducers that no engine knows, given as IR text: states of several values, and a merge that calls
-//! a function. Every engine gives the bits of the interpreter.
+//! Reducers that no engine knows, given as IR text: states of several values, and a merge that
+//! calls a function. Every engine gives the bits of the interpreter.
 
 use backends::cpu::{self, Simd};
 use backends::ptx::{self, Runner};
@@ -9,11 +9,11 @@ use ir::{Dtype, MathFn};
 use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 
-/// A log-sum-exp of each row as a reducer: the greatest element, and the sum of `exp(x - greatest)`,
-/// which is rescaled when a greater element follows (Milakov and Gimelshein, "Online normalizer
-/// calculation for softmax", 2018). Then the variance of all elements by Welford's method, in the
-/// form of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample
-/// variances", 1979).
+/// A log-sum-exp of each row as a reducer: the greatest element, and the sum of
+/// `exp(x - greatest)`, which is rescaled when a greater element follows (Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018). Then the variance of all elements by
+/// Welford's method, in the form of Chan, Golub and LeVeque ("Updating formulae and a pairwise
+/// algorithm for computing sample variances", 1979).
 fn program(order: &str) -> Program {
     let text = format!(
         "program @p {{
