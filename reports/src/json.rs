@@ -1,4 +1,4 @@
-//! What the command reports, as JSON for programs: one object a line, its `type` first.
+//! Reports of the command as JSON for programs: one object a line, its `type` first.
 //! `docs/json.md` lists the fields.
 //!
 //! Every character that a terminal might interpret as a command is escaped, which does not change

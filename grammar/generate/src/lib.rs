@@ -1,4 +1,5 @@
-//! Generates the parser and the lexers, whose code is part of the repository: a build of the library needs no generators.
+//! Generates the parser and the lexers. Their code is part of the repository, so that a build of the
+//! library needs no generators.
 
 #![forbid(unsafe_code)]
 

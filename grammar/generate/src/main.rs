@@ -1,4 +1,5 @@
-//! Writes the generated files: run `cargo run -p generate` after a change of a grammar or of tokens.
+//! Writes the generated files: run `cargo run -p generate` after a change of a grammar or of
+//! tokens.
 
 #![forbid(unsafe_code)]
 

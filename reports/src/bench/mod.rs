@@ -1,4 +1,4 @@
-//! What fusion gains, measured.
+//! The measured gain from fusion.
 
 pub(crate) mod text;
 
