@@ -46,6 +46,8 @@ impl Slots {
     pub(crate) fn of_parts(scheduled: &Scheduled) -> Slots {
         let parts = scheduled.parts.iter();
         let mut stored: BTreeSet<BufferId> = parts.flat_map(|part| visit::stores(&part.kernel.body)).collect();
+        // Loops over kernels exchange the memory of `current` and of `next`, which kernels store to.
+        stored.extend(scheduled.program.carried().map(|carried| carried.current));
         // Buffers that carry values from one part of a kernel to another.
         stored.extend(scheduled.added());
         Slots::new(&scheduled.program, stored)

@@ -5,9 +5,11 @@
 //! a kernel stores an element at most once, and a loaded element was stored before, by the same
 //! iteration of every enclosing parallel or reducing loop (for scratch, of the outermost loop). To
 //! check this, each element records the time at which it was stored, and each iteration the time at
-//! which it began.
+//! which it began. An iteration of a loop over kernels finds nothing of what the
+//! one before has stored, except what the loop carries, which must be stored completely.
 
 mod sharing;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +25,7 @@ use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::{self, Evaluator};
 use sharing::Sharing;
+use tree::Run;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
@@ -122,26 +125,16 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
         memory.push(Memory::new(program, &binding, id, inputs)?);
     }
     let sharing = Sharing::new(program, |id| memory[slot(id)].stored.len());
-    let mut sharing = sharing.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?;
-    let mut traffic = vec![];
-    let mut clock = 1;
-    for id in program.kernels.keys() {
-        let mut machine = Machine::new(program, &binding, id, memory, sharing, clock, cancelled);
-        let result = machine.block(&program.kernels[id].body);
-        result.map_err(|stop| machine.explain(stop))?;
-        // Time goes on across kernels, so that stores of earlier kernels are in the past.
-        clock = machine.clock + 1;
-        traffic.push(machine.traffic);
-        (memory, sharing) = (machine.memory, machine.sharing);
-    }
+    let sharing = sharing.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?;
+    let traffic = vec![KernelTraffic::new(); program.kernels.len()];
+    let mut run = Run { program, binding: &binding, memory, sharing, clock: 1, traffic, cancelled };
+    run.nodes(&program.body)?;
+    let Run { mut memory, traffic, .. } = run;
     let mut outputs = vec![];
     for id in program.outputs() {
         let buffer = &mut memory[slot(id)];
         // An element that no kernel stored would be returned uninitialized by compiled code.
-        if let Some(element) = buffer.stored.iter().position(|time| *time == 0) {
-            let access = format!("element {element} of %{}", program.buffers[id].name);
-            return Err(RunError::Internal { kernel: String::new(), access, problem: Problem::Missing });
-        }
+        buffer.is_whole(&program.buffers[id].name)?;
         if let Contents::Own(array) =
             std::mem::replace(&mut buffer.contents, Contents::Own(Array::scalar(Scalar::I64(0))))
         {
@@ -197,6 +190,17 @@ impl<'a> Memory<'a> {
         // Array lengths fit `isize`.
         let shape = shape.into_iter().map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
         Ok(Memory { contents, shape, stored, scratch: buffer.role == Role::Scratch })
+    }
+
+    /// An error that names an element that was never stored, if there is one.
+    fn is_whole(&self, name: &str) -> Result<(), RunError> {
+        match self.stored.iter().position(|time| *time == 0) {
+            None => Ok(()),
+            Some(element) => {
+                let access = format!("element {element} of %{name}");
+                Err(RunError::Internal { kernel: String::new(), access, problem: Problem::Missing })
+            }
+        }
     }
 
     fn get(&self, element: usize) -> Option<Scalar> {
@@ -256,8 +260,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         program: &'p Program,
         binding: &'p Binding,
         kernel: KernelId,
-        memory: Vec<Memory<'a>>,
-        sharing: Sharing,
+        (memory, sharing, traffic): (Vec<Memory<'a>>, Sharing, KernelTraffic),
         clock: u64,
         cancelled: &'p AtomicBool,
     ) -> Machine<'p, 'a> {
@@ -277,7 +280,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             around: vec![],
             depth: 0,
             outermost: clock,
-            traffic: KernelTraffic::new(),
+            traffic,
             cancelled,
         }
     }
@@ -589,4 +592,4 @@ macro_rules! slots {
     };
 }
 
-slots!(BufferId, nest::FunctionId, IndexId, ValueId);
+slots!(BufferId, nest::FunctionId, IndexId, KernelId, ValueId);

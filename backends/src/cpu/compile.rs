@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::dominator_tree::DominatorTree;
+use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::flowgraph::ControlFlowGraph;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{AbiParam, Function, InstBuilder, Signature};
@@ -16,7 +17,7 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::loop_analysis::LoopAnalysis;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module, ModuleReloc};
-use ir::nest::{Block, BufferId, Kernel, KernelId, Program, Role, Statement};
+use ir::nest::{Block, BufferId, Kernel, KernelId, Program, Role, Statement, kernels_in};
 use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::sched::{HandOff, Part, Run, Scheduled};
 use ir::{Size, visit};
@@ -133,11 +134,15 @@ pub(super) fn late_faults(program: &Program, parts: &[Part]) -> bool {
     let is_result = |id: &BufferId| matches!(program.buffers[*id].role, Role::Output(_));
     // A temporary can share the memory of a result.
     let shares = |id: &BufferId| program.slots.values().any(|s| s.contains(id) && s.iter().any(is_result));
+    let stores =
+        |id: &KernelId| visit::stores(&parts[id.index()].kernel.body).iter().any(|id| is_result(id) || shares(id));
+    let may_fault = |id: KernelId| parts[id.index()].kernel.body.iter().any(Statement::may_fault);
     let mut stored = false;
-    parts.iter().any(|part| {
-        let body = &part.kernel.body;
-        stored |= visit::stores(body).iter().any(|id| is_result(id) || shares(id));
-        stored && body.iter().any(Statement::may_fault)
+    // A loop stores before it ends the run, if only in another iteration.
+    program.body.iter().any(|node| {
+        let kernels = kernels_in(std::slice::from_ref(node));
+        stored |= kernels.iter().any(stores);
+        stored && kernels.into_iter().any(may_fault)
     })
 }
 

@@ -45,7 +45,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// The memory of a buffer or a thread. Addresses are shared between threads; only kernels access
 /// the memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Address(pub(super) *mut u8);
 

@@ -12,7 +12,8 @@
 //! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
 //! | `scan`, `carry`, `materialize` | scans; the hand-off between their threads; values kept in scratch |
 //! | `contract`, `gemm` | contractions, as matrix products where possible |
-//! | `run`, `memory`, `formula` | the run time: sizes of a call, memory, kernels in order |
+//! | `run`, `memory`, `formula` | the run time: sizes of a call, memory |
+//! | `steps` | kernels in order, and loops over them |
 //! | `distribute`, `pool`, `sync`, `cost` | kernels on several threads, as far as the estimated cost justifies |
 //! | `object` | programs compiled to object files |
 //! | `listing` | the generated code as text |
@@ -54,6 +55,7 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod steps;
 mod strips;
 mod sync;
 mod tiled;

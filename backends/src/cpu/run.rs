@@ -6,7 +6,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
@@ -16,8 +16,9 @@ use ir::sched::Scheduled;
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
-use super::distribute::{Address, Extents, Task, ThreadScratch};
+use super::distribute::{Address, Extents, ThreadScratch};
 use super::memory::{Block, Pool};
+use super::steps::Steps;
 use super::{Options, RunError};
 use crate::abi::SCRATCH_ALIGN;
 use crate::slots::{SlotLocation, Slots, words};
@@ -33,6 +34,8 @@ pub(super) struct Runner {
     results: Vec<BufferId>,
     /// The number of buffers in the program before compilation added some.
     given: usize,
+    /// Whether it has loops over kernels.
+    loops: bool,
     /// The layout of temporaries.
     slots: Slots,
     /// The elements of constant buffers.
@@ -65,8 +68,12 @@ struct Frame {
     places: Vec<(BufferId, SlotLocation)>,
     /// The properties of each kernel at these sizes.
     extents: Vec<Extents>,
+    /// The most bytes that a kernel keeps for itself on a thread.
+    own: usize,
     /// The memory of each buffer.
     addresses: Vec<Address>,
+    /// Where each buffer lies before any kernel runs, if loops over kernels move some.
+    homes: Vec<Address>,
     /// Memory for temporaries.
     temporaries: Block,
     /// Scratch memory of the caller's thread.
@@ -92,6 +99,7 @@ impl Runner {
             compiled,
             options: options.clone(),
             given: scheduled.planned,
+            loops: !program.repeats().is_empty(),
             constants,
             frames: Mutex::default(),
             memory: Pool::default(),
@@ -132,7 +140,7 @@ impl Runner {
         binding: Binding,
         (inputs, outputs): (&[ArrayRef<'_>], &mut [ArrayMut<'_>]),
         threads: usize,
-        Watch { mut times, cancelled }: Watch<'_>,
+        watch: Watch<'_>,
     ) -> Result<(), RunError> {
         let program = &self.compiled.program;
         if frame.binding.as_ref() != Some(&binding) {
@@ -195,22 +203,24 @@ impl Runner {
             // Kernels never store to constants.
             addresses[id.index()] = Address(words.as_ptr().cast::<u8>().cast_mut());
         }
-        for (kernel, extents) in self.compiled.kernels.iter().zip(&frame.extents) {
-            let start = times.is_some().then(Instant::now);
-            let (addresses, sizes) = (frame.addresses.as_slice(), frame.sizes.as_slice());
-            frame.scratch.hold(extents.own.bytes)?;
-            let scratch = Address(frame.scratch.pointer());
-            let task = Task { kernel, extents, addresses, sizes, scratch, memory: &self.memory, cancelled };
-            task.run(&self.options, threads).map_err(RunError::Fault)?;
-            if task.is_cancelled() {
-                return Err(RunError::Cancelled);
-            }
-            if let (Some(times), Some(start)) = (&mut times, start)
-                && let Some(time) = times.get_mut(kernel.part_of.index())
-            {
-                *time += start.elapsed();
-            }
+        if self.loops {
+            frame.homes.clone_from(addresses);
         }
+        frame.scratch.hold(frame.own)?;
+        let mut steps = Steps {
+            kernels: &self.compiled.kernels,
+            extents: &frame.extents,
+            binding,
+            sizes: &frame.sizes,
+            addresses,
+            homes: &frame.homes,
+            scratch: Address(frame.scratch.pointer()),
+            memory: &self.memory,
+            options: &self.options,
+            threads,
+            watch,
+        };
+        steps.sequence(&program.body)?;
         for (n, pointer) in copies {
             let bytes = outputs[n].bytes_mut();
             // SAFETY: the block is as long as the output and fully initialized: it was zeroed
@@ -262,6 +272,7 @@ impl Runner {
             frame.extents.push(Extents::new(kernel, self.own(binding, kernel, &value)?, back, &value));
             back ^= kernel.range.is_some();
         }
+        frame.own = frame.extents.iter().map(|extents| extents.own.bytes).max().unwrap_or(0);
         Ok(())
     }
 

@@ -45,6 +45,7 @@ mod scalar;
 mod scan;
 mod staging;
 mod stencil;
+mod steps;
 mod transpose;
 mod unroll;
 mod vectors;

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cranelift_codegen::entity::EntityRef;
 use ir::Size;
 use ir::bind::{Binding, Given};
-use ir::nest::{BufferId, Program, Role};
+use ir::nest::{BufferId, Node, Program, Role};
 use ir::order::LANES_CHUNK;
 
 use super::compile::{Grid, Guard, Kernel, Module, Threads, Variant};
@@ -13,6 +14,7 @@ use super::emit::{Argument, ScratchScope};
 use super::row_mapping::CLUSTER;
 use super::run::Facts;
 use super::stencil::ROWS_PER_THREAD;
+use super::steps::{Repeat, Step};
 use crate::call;
 use crate::error::RunError as CallError;
 use crate::slots::{SlotLocation, Slots, words};
@@ -32,8 +34,12 @@ pub struct Plan {
     pub own: usize,
     /// The program's constants: their offset in the call's own memory and their bytes.
     pub(super) constants: Vec<(usize, Vec<u8>)>,
-    /// The launches, in order.
+    /// The launches, in the order of the program's tree. Those in loops over kernels are repeated.
     pub launches: Vec<Planned>,
+    /// When each launch runs.
+    pub(super) steps: Vec<Step>,
+    /// The buffers of the program that loops over kernels carry, where they are before the call.
+    pub(super) places: Vec<Word>,
     /// The size of each result in bytes.
     pub(super) results: Vec<usize>,
 }
@@ -52,6 +58,8 @@ pub struct Planned {
     pub shared: usize,
     /// The kernel's arguments.
     pub arguments: Vec<Word>,
+    /// The arguments that are the address of a carried buffer, each with the number of its place.
+    pub(super) carried: Vec<(usize, usize)>,
 }
 
 /// A kernel argument.
@@ -135,15 +143,22 @@ impl Module {
         // Kernels run one after another, so their scratch can share memory.
         let shared = memory.end;
         let mut end = shared;
-        let mut launches = vec![];
+        let carried: Vec<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
+        let carried: BTreeMap<BufferId, usize> = carried.into_iter().zip(0..).collect();
+        let mut places = vec![Word::Number(0); carried.values().max().map_or(0, |last| last + 1)];
+        carried.iter().for_each(|(id, place)| places[*place] = buffers[id]);
+        let (mut launches, mut numbers) = (vec![], vec![]);
         for kernel in &self.kernels {
             memory.end = shared;
-            launches.extend(self.launch(kernel, &binding, facts, &mut memory, &mut buffers)?);
+            let planned = self.launch(kernel, &binding, facts, &mut memory, (&mut buffers, &carried))?;
+            numbers.push(planned.is_some().then_some(launches.len()));
+            launches.extend(planned);
             end = end.max(memory.end);
         }
+        let steps = steps(&program.body, &binding, &carried, &numbers);
         let results = program.outputs().into_iter().map(|id| call::bytes(program, &binding, id));
         let results = results.collect::<Result<_, _>>()?;
-        Ok(Plan { binding, own: end, constants, launches, results })
+        Ok(Plan { binding, own: end, constants, launches, steps, places, results })
     }
 
     fn launch(
@@ -152,7 +167,7 @@ impl Module {
         binding: &Binding,
         facts: Facts,
         memory: &mut Memory,
-        buffers: &mut BTreeMap<BufferId, Word>,
+        (buffers, places): (&mut BTreeMap<BufferId, Word>, &BTreeMap<BufferId, usize>),
     ) -> Result<Option<Planned>, CallError> {
         let value = |size: &Size| binding.number(size);
         let variant = kernel.variant(&value, facts);
@@ -175,8 +190,13 @@ impl Module {
             let own = stride(binding, &self.program, id)?;
             buffers.insert(id, Word::Own(memory.take(own.checked_mul(owners).ok_or(TOO_MANY)?)?));
         }
-        let mut arguments = vec![];
+        let (mut arguments, mut carried) = (vec![], vec![]);
         for argument in &variant.arguments {
+            if let Argument::Buffer(id) = argument
+                && let Some(place) = places.get(id)
+            {
+                carried.push((arguments.len(), *place));
+            }
             arguments.push(match argument {
                 Argument::Fault => Word::Own(0),
                 Argument::Buffer(id) => buffers[id],
@@ -196,8 +216,30 @@ impl Module {
             arguments.push(Word::Number(0));
         }
         let shared = variant.dynamic_shared(&value);
-        Ok(Some(Planned { of: kernel.of, kernel: variant.name.clone(), blocks, threads, shared, arguments }))
+        let name = variant.name.clone();
+        Ok(Some(Planned { of: kernel.of, kernel: name, blocks, threads, shared, arguments, carried }))
     }
+}
+
+/// The steps of a sequence. `numbers` has the launch of each kernel that is launched, and `carried`
+/// the number of the place of each carried buffer.
+fn steps(
+    nodes: &[Node],
+    binding: &Binding,
+    carried: &BTreeMap<BufferId, usize>,
+    numbers: &[Option<usize>],
+) -> Vec<Step> {
+    let step = |node: &Node| match node {
+        Node::Kernel(id) => numbers[id.index()].map(Step::Launch),
+        Node::Repeat(repeat) => {
+            let body = steps(&repeat.body, binding, carried, numbers);
+            let trips = u64::try_from(binding.number(&repeat.trips)).unwrap_or(0);
+            let carried = repeat.carried.iter().map(|three| three.buffers().map(|id| carried[&id])).collect();
+            // All that a loop without launches carries is empty.
+            (!body.is_empty()).then_some(Step::Repeat(Repeat { trips, carried, body }))
+        }
+    };
+    nodes.iter().filter_map(step).collect()
 }
 
 /// The constants of [`Argument::Reciprocal`] for a divisor from 1 to 2^31, and 0 for any other,

@@ -13,7 +13,8 @@ use ir::nest::SiteId;
 
 use super::compile::Module;
 use super::emit::Argument;
-use super::plan::{FAULT, Plan, Planned, Word};
+use super::plan::{FAULT, Plan};
+use super::steps::{Sequence, count};
 use super::{Phases, Target};
 use crate::call;
 use crate::error::RunError as CallError;
@@ -142,6 +143,8 @@ impl Given for Resident<'_> {
 /// The inputs and the results of a call.
 pub(crate) type ResidentCall<'a> = (Vec<Resident<'a>>, Vec<Resident<'a>>);
 
+/// Launches are recorded up to this many: each of them takes memory of the driver's.
+const MOST_RECORDED: u64 = 4096;
 /// Memory for inputs and results is kept for the next call up to this size in bytes.
 const MOST_KEPT: usize = 256 << 20;
 
@@ -242,13 +245,24 @@ impl<D: Device> Runner<D> {
         self.enter(inputs, outputs, None)?;
         let Some(frame) = &self.frame else { return Ok(()) };
         let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
-        let launches = at(&frame.plan, frame.own, &addresses, inputs.len());
-        let laps = self.device.timed(&launches).map_err(RunError::Device)?;
-        for (planned, lap) in frame.plan.launches.iter().zip(laps) {
-            if let Some(time) = times.get_mut(planned.of) {
-                *time += lap;
+        let mut sequence = Sequence::new(&frame.plan, frame.own, &addresses, inputs.len());
+        // Loops may come to more launches than there should be events at once.
+        let (mut batch, mut kernels) = (vec![], vec![]);
+        let mut time = |batch: &mut Vec<_>, kernels: &mut Vec<usize>| {
+            for (of, lap) in kernels.drain(..).zip(self.device.timed(batch)?) {
+                if let Some(time) = times.get_mut(of) {
+                    *time += lap;
+                }
             }
-        }
+            batch.clear();
+            Ok(())
+        };
+        let timed = sequence.each(&mut |number, launch| {
+            batch.push(launch.clone());
+            kernels.push(frame.plan.launches[number].of);
+            if batch.len() as u64 == MOST_RECORDED { time(&mut batch, &mut kernels) } else { Ok(()) }
+        });
+        timed.and_then(|()| time(&mut batch, &mut kernels)).map_err(RunError::Device)?;
         self.check_fault()
     }
 
@@ -282,7 +296,11 @@ impl<D: Device> Runner<D> {
         let mut launches = vec![];
         for ((inputs, outputs), frame) in calls.iter().zip(of_call) {
             let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
-            launches.extend(at(&frames[frame].plan, frames[frame].own, &addresses, inputs.len()));
+            let Frame { plan, own, .. } = &frames[frame];
+            if count(&plan.steps) > MOST_RECORDED {
+                return Ok(None);
+            }
+            launches.extend(Sequence::new(plan, *own, &addresses, inputs.len()).all());
         }
         self.device.record(&launches).map_err(RunError::Device)
     }
@@ -430,17 +448,17 @@ impl<D: Device> Runner<D> {
         if again && let Some(recording) = &frame.recording {
             return self.device.replay(recording).map_err(RunError::Device);
         }
-        let launches = at(&frame.plan, frame.own, &addresses, inputs);
+        let mut sequence = Sequence::new(&frame.plan, frame.own, &addresses, inputs);
         // The first call with these addresses launches its kernels one by one. The second records
         // them, since more calls will probably follow.
         if !again {
             (frame.recording, frame.last) = (None, addresses);
-        } else if launches.len() > 1
-            && let Some(recording) = self.device.record(&launches).map_err(RunError::Device)?
+        } else if (2..=MOST_RECORDED).contains(&count(&frame.plan.steps))
+            && let Some(recording) = self.device.record(&sequence.all()).map_err(RunError::Device)?
         {
             return self.device.replay(frame.recording.insert(recording)).map_err(RunError::Device);
         }
-        launches.iter().try_for_each(|launch| self.device.launch(launch)).map_err(RunError::Device)
+        sequence.each(&mut |_, launch| self.device.launch(launch)).map_err(RunError::Device)
     }
 
     /// Waits for the outcome of checks, if there are any.
@@ -459,23 +477,6 @@ impl<D: Device> Drop for Runner<D> {
     fn drop(&mut self) {
         self.leave();
     }
-}
-
-/// The launches of a call with the addresses filled in. The first `inputs` addresses are those of
-/// inputs, the others those of results.
-fn at<'p>(plan: &'p Plan, own: u64, addresses: &[u64], inputs: usize) -> Vec<Launch<'p>> {
-    let word = |word: &Word| match word {
-        Word::Number(number) => *number,
-        Word::Own(offset) => own + *offset as u64,
-        Word::Input(n) => addresses[*n],
-        Word::Output(n) => addresses[inputs + n],
-    };
-    let launch = |planned: &'p Planned| {
-        let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
-        let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
-        Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments }
-    };
-    plan.launches.iter().map(launch).collect()
 }
 
 fn fault(record: &[u8; FAULT]) -> Option<Fault> {

@@ -12,6 +12,7 @@ mod phases;
 mod random;
 mod reducers;
 mod reductions;
+mod repeat;
 mod tiles;
 mod transpose_tiles;
 mod wide;

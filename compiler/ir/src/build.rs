@@ -76,7 +76,7 @@ impl<'a> Builder<'a> {
     /// Ends the body and adds it to the program as its last kernel.
     pub fn finish_kernel(self, name: String, origins: Vec<Origin>) -> KernelId {
         let Builder { program, indices, values, body, .. } = self;
-        program.kernels.push(Kernel { name, indices, values, body, origins })
+        program.push_kernel(Kernel { name, indices, values, body, origins })
     }
 
     /// Ends the body and returns the kernel without adding it to the program.

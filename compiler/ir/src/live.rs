@@ -6,13 +6,20 @@
 //! exactly where, in the same block, they have loaded the first, and nothing else there may load
 //! it. Then no element is overwritten before its last read, however iterations are distributed over
 //! vectors and threads, since only this iteration uses it.
+//!
+//! In a loop over kernels every iteration reads again what was there before the loop, which lives to
+//! the end of the loop at least. So does what the loop carries: its two buffers exchange their memory,
+//! and if there is no iteration, the loop leaves what it began with. None of these is taken over in
+//! place.
 
 use std::collections::BTreeMap;
 
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 
 use crate::Size;
-use crate::nest::{Block, Buffer, BufferId, KernelId, LoopKind, Program, Role, Statement, Subscript};
+use crate::nest::{
+    Block, Buffer, BufferId, KernelId, LoopKind, Program, Repeat, Role, Statement, Subscript, kernels_in,
+};
 
 /// The life of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub struct Lives<'p> {
     program: &'p Program,
     spans: SecondaryMap<BufferId, Option<Span>>,
     places: SecondaryMap<KernelId, Places<'p>>,
+    /// Buffers that live longer than kernels mention them, because of loops over kernels.
+    held: EntitySet<BufferId>,
 }
 
 /// The place where a kernel accesses each buffer, if it does so in one place only.
@@ -50,7 +59,8 @@ struct Place<'p> {
 impl<'p> Lives<'p> {
     /// Looks at a program.
     pub fn of(program: &'p Program) -> Lives<'p> {
-        let mut lives = Lives { program, spans: SecondaryMap::new(), places: SecondaryMap::new() };
+        let mut lives =
+            Lives { program, spans: SecondaryMap::new(), places: SecondaryMap::new(), held: EntitySet::new() };
         for (id, kernel) in &program.kernels {
             let mut walk = Walk { places: Places::default(), blocks: 0 };
             walk.block(&kernel.body, false, true);
@@ -63,7 +73,33 @@ impl<'p> Lives<'p> {
             }
             lives.places[id] = walk.places;
         }
+        // Later and inner loops first: they may begin with what an earlier or outer one carries.
+        program.repeats().into_iter().rev().for_each(|repeat| lives.hold(repeat));
         lives
+    }
+
+    /// Makes what a loop over kernels needs live as long as it has to.
+    fn hold(&mut self, repeat: &Repeat) {
+        let kernels = kernels_in(&repeat.body);
+        let (Some(begin), Some(end)) = (kernels.first().copied(), kernels.last().copied()) else { return };
+        for carried in &repeat.carried {
+            let own = Span { first: begin, last: end };
+            let last = self.spans[carried.current].unwrap_or(own).last.max(end);
+            for buffer in carried.buffers() {
+                let span = self.spans[buffer].get_or_insert(own);
+                *span = Span { first: span.first.min(begin), last: span.last.max(last) };
+                self.held.insert(buffer);
+            }
+        }
+        for buffer in self.program.buffers.keys() {
+            if let Some(span) = &mut self.spans[buffer]
+                && span.first < begin
+                && (begin..=end).contains(&span.last)
+            {
+                span.last = end;
+                self.held.insert(buffer);
+            }
+        }
     }
 
     /// The lifetime of a buffer, unless no kernel mentions it.
@@ -82,6 +118,9 @@ impl<'p> Lives<'p> {
     pub fn in_place(&self, earlier: BufferId, later: BufferId) -> bool {
         let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
         let [from, to] = [earlier, later].map(|id| &self.program.buffers[id]);
+        if self.held.contains(earlier) || self.held.contains(later) {
+            return false;
+        }
         if !(before.first < before.last && before.last == after.first && same_elements(from, to)) {
             return false;
         }

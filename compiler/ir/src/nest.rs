@@ -1,20 +1,23 @@
 //! Loop nests: the one form of programs from lowering to code generation.
 //!
-//! A [`Program`] consists of buffers, the equations that a call's sizes must meet, and an ordered
-//! list of [`Kernel`]s. A kernel is a tree: a [`Block`] is a list of statements, and some
-//! statements contain blocks. Scalars are in SSA form, with one definition for each [`ValueId`],
-//! visible from there to the end of the enclosing block and in nested blocks. Loops bind
+//! A [`Program`] consists of buffers, the equations that a call's sizes must meet, and a tree of
+//! [`Kernel`]s: sequences, and loops ([`Repeat`]) over them. A kernel is a tree too: a [`Block`] is
+//! a list of statements, and some statements contain blocks. Scalars are in SSA form, with one
+//! definition for each [`ValueId`], visible from there to the end of the enclosing block and in
+//! nested blocks. Loops bind
 //! [`IndexId`]s. All arrays are dense and row-major.
 //!
 //! The text form (`print`, `parse`) shows all of it; `verify` states the rules.
 
 mod reduction;
+mod tree;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
+pub use tree::{Carried, Node, Repeat, kernels_in, replace_kernels};
 
 /// An array of the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,8 +77,10 @@ pub struct Program {
     pub slots: PrimaryMap<SlotId, Vec<BufferId>>,
     /// The requirements on the sizes of a call, checked in this order before anything runs.
     pub requires: Vec<Requirement>,
-    /// The kernels, in the order they run.
+    /// The kernels, in the order of `body`.
     pub kernels: PrimaryMap<KernelId, Kernel>,
+    /// In which order kernels run, and how often: the tree has each of them once.
+    pub body: Vec<Node>,
 }
 
 /// A size name and what binds it.

@@ -14,8 +14,8 @@ use cranelift_entity::EntityRef;
 use logos::Logos;
 
 use crate::nest::{
-    Buffer, BufferId, FunctionId, IndexId, Place, Program, Purpose, ReducerId, Relation, Requirement, Role, Site,
-    SiteId, Symbol, SymbolSource,
+    Buffer, BufferId, Carried, FunctionId, IndexId, Node, Place, Program, Purpose, ReducerId, Relation, Repeat,
+    Requirement, Role, Site, SiteId, Symbol, SymbolSource,
 };
 use crate::size::Atom;
 use crate::verify::MAX_DEPTH;
@@ -266,7 +266,10 @@ impl<'s> Parser<'s> {
                 Some(Token::Word("require")) => self.requirement()?,
                 Some(Token::Word("function")) => self.function()?,
                 Some(Token::Word("reducer")) => self.reducer()?,
-                Some(Token::Word("kernel")) => self.kernel()?,
+                Some(Token::Word("kernel" | "repeat")) => {
+                    let node = self.node()?;
+                    self.program.body.push(node);
+                }
                 _ => return Err(self.expected("a part of a program")),
             }
         }
@@ -275,6 +278,32 @@ impl<'s> Parser<'s> {
 
     fn end(&self) -> Result<()> {
         if self.peek().is_some() { Err(self.expected("the end")) } else { Ok(()) }
+    }
+
+    /// A kernel, or a loop over kernels.
+    fn node(&mut self) -> Result<Node> {
+        if !self.take_word("repeat") {
+            return Ok(Node::Kernel(self.kernel()?));
+        }
+        let trips = self.size()?;
+        let carried = if self.take_word("with") { self.list(Self::carried)? } else { vec![] };
+        self.mark("{")?;
+        let body = self.nested(|p| {
+            let mut body = vec![];
+            while !p.take_mark("}") {
+                body.push(p.node()?);
+            }
+            Ok(body)
+        })?;
+        Ok(Node::Repeat(Repeat { trips, carried, body }))
+    }
+
+    fn carried(&mut self) -> Result<Carried> {
+        let current = self.buffer_use()?;
+        self.mark("=")?;
+        let initial = self.buffer_use()?;
+        self.word("then")?;
+        Ok(Carried { initial, current, next: self.buffer_use()? })
     }
 
     fn symbol(&mut self) -> Result<()> {

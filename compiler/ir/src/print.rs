@@ -13,7 +13,8 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge,
-    Op, Place, Program, Purpose, Reducer, Relation, Requirement, Role, Statement, Subscript, SymbolSource, ValueId,
+    Node, Op, Place, Program, Purpose, Reducer, Relation, Repeat, Requirement, Role, Statement, Subscript,
+    SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
 use crate::{Affine, Dtype, Extreme, Origin, Scalar, Size};
@@ -226,9 +227,7 @@ impl<'a> Printer<'a> {
         for reducer in program.reducers.values() {
             self.reducer(reducer);
         }
-        for kernel in program.kernels.values() {
-            self.kernel(kernel);
-        }
+        self.nodes(&program.body);
         self.depth -= 1;
         self.line("}");
     }
@@ -292,6 +291,36 @@ impl<'a> Printer<'a> {
         self.line(&format!("reducer @{} {law} of ({identity}) = merge({params}) {{", name(&r.name)));
         self.block(&body, &r.body, &r.results);
         self.line("}");
+    }
+
+    fn nodes(&mut self, nodes: &[Node]) {
+        for node in nodes {
+            match node {
+                Node::Kernel(id) => match self.program.kernels.get(*id) {
+                    Some(kernel) => self.kernel(kernel),
+                    // The verifier refuses it.
+                    None => self.line(&format!("kernel {id}")),
+                },
+                Node::Repeat(repeat) => {
+                    let text = self.repeat(repeat);
+                    self.line(&text);
+                    self.depth += 1;
+                    self.nodes(&repeat.body);
+                    self.depth -= 1;
+                    self.line("}");
+                }
+            }
+        }
+    }
+
+    /// The first line of a loop over kernels.
+    fn repeat(&self, repeat: &Repeat) -> String {
+        let carried = list(&repeat.carried, |carried| {
+            let [initial, current, next] = carried.buffers().map(|id| self.buffer_name(id));
+            format!("{current} = {initial} then {next}")
+        });
+        let with = if repeat.carried.is_empty() { "" } else { " with " };
+        format!("repeat {}{with}{carried} {{", self.size(&repeat.trips))
     }
 
     fn kernel(&mut self, k: &Kernel) {

@@ -22,10 +22,10 @@ mod machine;
 mod query;
 mod verify;
 
-use cranelift_entity::PrimaryMap;
+use cranelift_entity::{EntityRef, PrimaryMap};
 
 use crate::Size;
-use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement};
+use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
 use crate::order::BLOCK;
 
 pub use machine::{Columns, Contractions, Machine, Scans};
@@ -37,7 +37,8 @@ pub use verify::verify;
 pub struct Scheduled {
     /// The target that it is scheduled for.
     pub machine: Machine,
-    /// The program with the temporaries that its parts need, without its kernels.
+    /// The program with the temporaries that its parts need, without its kernels: its tree is that
+    /// of the parts, by their numbers.
     pub program: Program,
     /// The number of its buffers that were planned; the passes have added the others.
     pub planned: usize,
@@ -171,9 +172,15 @@ impl Scheduled {
 
     /// Puts other parts in place of each.
     pub fn rewrite(&mut self, mut rewrite: impl FnMut(&mut Program, Part) -> Vec<Part>) {
+        let mut numbers = vec![];
         for part in std::mem::take(&mut self.parts) {
+            let first = self.parts.len();
             self.parts.extend(rewrite(&mut self.program, part));
+            numbers.push(first..self.parts.len());
         }
+        self.program.body = replace_kernels(&self.program.body, &mut |id| {
+            numbers.get(id.index()).cloned().unwrap_or_default().map(KernelId::new).collect()
+        });
     }
 
     /// The buffers that the passes have added.

@@ -7,6 +7,7 @@
 
 mod ops;
 mod slots;
+mod tree;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -56,6 +57,7 @@ pub fn verify(program: &Program) -> Result {
     for kernel in program.kernels.values() {
         self::kernel(program, kernel, &sizes)?;
     }
+    tree::tree(program)?;
     scratch(program)?;
     slots::slots(program)
 }

@@ -19,6 +19,7 @@ use super::cut::Parts;
 use super::legality;
 use super::memo::{Code, Mechanism, Memo};
 use super::pairs;
+use super::stretch::Stretches;
 use crate::analysis::cost::{self, Price};
 use crate::analysis::work::Functions;
 use crate::pipeline::Options;
@@ -43,6 +44,7 @@ pub struct Graph {
     options: Options,
     choice: Choice,
     parts: Rc<Parts>,
+    stretches: Rc<Stretches>,
 }
 
 /// A kernel's place in the graph.
@@ -74,6 +76,7 @@ impl Graph {
             slots: unfused.slots.clone(),
             requires: unfused.requires.clone(),
             kernels: PrimaryMap::new(),
+            body: unfused.body.clone(),
         };
         let mut graph = Graph {
             frame: Rc::new(frame),
@@ -88,6 +91,7 @@ impl Graph {
             options: options.clone(),
             parts: Rc::default(),
             choice: Choice::new(options.policy, options.fuel),
+            stretches: Rc::new(Stretches::new(unfused)),
         };
         for (id, kernel) in unfused.kernels.iter() {
             let price = cost::nominally(unfused, &graph.functions, kernel, |_| false);
@@ -107,6 +111,11 @@ impl Graph {
     /// The parts of the program.
     pub fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Whether two kernels may become one as far as loops over kernels are concerned.
+    pub(super) fn in_one_stretch(&self, first: KernelId, second: KernelId) -> bool {
+        self.stretches.have_both(self.operation(first), self.operation(second))
     }
 
     /// Says which pass is next.
@@ -132,7 +141,7 @@ impl Graph {
     /// The program after the passes that have run.
     pub fn program(&self) -> Program {
         let mut program = (*self.frame).clone();
-        self.kernels().for_each(|id| _ = program.kernels.push(self.kernel(id).clone()));
+        self.stretches.fill(&mut program, self.kernels().map(|id| (self.operation(id), self.kernel(id).clone())));
         program
     }
 
@@ -194,9 +203,10 @@ impl Graph {
         &self.nodes[id].code.price
     }
 
-    /// Whether a buffer is a result, so that it must be stored in any case.
+    /// Whether a buffer is a result or carried by a loop over kernels, so that it must be stored in
+    /// any case.
     pub fn is_result(&self, buffer: BufferId) -> bool {
-        matches!(self.frame.buffers[buffer].role, Role::Output(_))
+        matches!(self.frame.buffers[buffer].role, Role::Output(_)) || self.stretches.carry(buffer)
     }
 
     /// Tells whether a buffer is a temporary that only these kernels mention.
@@ -204,6 +214,7 @@ impl Graph {
         |buffer| {
             let Edges { writer, readers } = &self.edges[buffer];
             self.frame.buffers[buffer].role == Role::Temp
+                && !self.stretches.carry(buffer)
                 && writer.iter().chain(readers).all(|kernel| kernels.contains(kernel))
         }
     }

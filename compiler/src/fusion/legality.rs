@@ -54,8 +54,11 @@ pub(super) fn adjacent(graph: &Graph, (first, second): Pair) -> Result<(), Reaso
     }
 }
 
-/// Kernels on both sides of a cut stay separate.
+/// Kernels on both sides of a cut stay separate, and so do kernels in different loops over kernels.
 pub(super) fn within_a_part(graph: &Graph, (first, second): Pair) -> Result<(), Reason> {
+    if !graph.in_one_stretch(first, second) {
+        return Err(Reason::OtherIterations);
+    }
     let allowed = graph.parts().allow(graph.operation(first), graph.operation(second));
     allowed.map_err(|lines| Reason::Cut { operations: lines, limit: MAX_LINES })
 }

@@ -17,6 +17,7 @@
 //! fuse_loops      fuses the loops of a block, at every depth
 //! outline         the accesses and operands of statements, for the rules of loops
 //! split           splits a loop over merged axes into one over the axes
+//! stretch         kernels with no beginning or end of a loop over kernels between them
 //! substitution, pairs    the searches of passes: over producers, over pairs of kernels
 //! search          the choice among plans: orders of passes, cuts of large programs
 //! best            the partition of a small program that moves the fewest bytes
@@ -42,6 +43,7 @@ mod profit;
 mod search;
 pub mod siblings;
 mod split;
+mod stretch;
 mod substitution;
 
 pub use best::{Best, MAX_OPERATIONS, best};

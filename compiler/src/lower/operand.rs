@@ -322,7 +322,7 @@ impl Lowering<'_> {
         let name = if buffer.role == Role::Temp { self.unique(&buffer.name) } else { buffer.name };
         kernel.name = name.clone();
         self.target.program.buffers.push(Buffer { name, ..buffer });
-        self.producers[here] = Some(self.target.program.kernels.push(kernel));
+        self.producers[here] = Some(self.target.program.push_kernel(kernel));
         Ok(here)
     }
 

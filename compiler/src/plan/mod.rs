@@ -13,7 +13,7 @@ pub mod peak;
 mod slots;
 
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
-use ir::nest::{Block, BufferId, Program, Role};
+use ir::nest::{Block, BufferId, Carried, Node, Program, Role};
 use ir::visit;
 
 /// Plans the memory of a program.
@@ -29,6 +29,7 @@ fn drop_unused(program: &mut Program) {
     for kernel in program.kernels.values() {
         used.extend(visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)));
     }
+    used.extend(program.carried().flat_map(|carried| carried.buffers()));
     let stays = |id: BufferId, role: &Role| matches!(role, Role::Input(_) | Role::Output(_)) || used.contains(id);
     if program.buffers.iter().all(|(id, buffer)| stays(id, &buffer.role)) {
         return;
@@ -41,8 +42,21 @@ fn drop_unused(program: &mut Program) {
         }
     }
     program.buffers = buffers;
+    let mut renumber = |buffer: &mut BufferId| *buffer = numbers[*buffer].unwrap_or(*buffer);
     for kernel in program.kernels.values_mut() {
-        for_each_access(&mut kernel.body, &mut |buffer| *buffer = numbers[*buffer].unwrap_or(*buffer));
+        for_each_access(&mut kernel.body, &mut renumber);
+    }
+    for_each_carried(&mut program.body, &mut renumber);
+}
+
+fn for_each_carried(nodes: &mut [Node], visit: &mut impl FnMut(&mut BufferId)) {
+    for node in nodes {
+        if let Node::Repeat(repeat) = node {
+            for Carried { initial, current, next } in &mut repeat.carried {
+                [initial, current, next].into_iter().for_each(&mut *visit);
+            }
+            for_each_carried(&mut repeat.body, visit);
+        }
     }
 }
 

@@ -40,6 +40,8 @@ impl Peak {
                 scratch.push(own);
             }
         }
+        // Each of the two that a loop over kernels exchanges has memory.
+        alone.extend(program.carried().map(|carried| carried.current));
         let mut slots = vec![];
         for members in program.slots.values() {
             members.iter().for_each(|id| _ = alone.remove(id));

@@ -2,5 +2,6 @@
 
 mod nest;
 mod order;
+mod repeat;
 mod rewrite;
 mod source;

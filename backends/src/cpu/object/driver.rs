@@ -3,6 +3,7 @@
 //! caller's scratch memory, and call the kernels in order.
 
 mod memory;
+mod steps;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use ir::sched::is_length;
 use ir::{Dtype, Size};
 
 use memory::{Layout, Location};
+use steps::Steps;
 
 use super::interface::{Interface, Origin, Param, Status};
 use super::mode::Mode;
@@ -297,12 +299,14 @@ impl<'a, 'p> Driver<'a, 'p> {
             entry(self, id, address);
         }
         self.hold_apart((scratch, layout.bytes));
+        let mut homes = BTreeMap::new();
         for (id, place) in &layout.temporaries {
             let address = match place {
                 Location::At(at) => self.b.ins().iadd(scratch, *at),
                 Location::Of(output) => outputs.iter().find(|(id, ..)| id == output).expect("an output is lent").2,
             };
             entry(self, *id, address);
+            homes.insert(*id, address);
         }
         let sizes = self.slot(parts.sizes.len() * 8);
         let sizes = self.address_of(sizes);
@@ -323,19 +327,9 @@ impl<'a, 'p> Driver<'a, 'p> {
         };
         // Only kernels compute with floats, so the mode is set around them alone.
         let mode = parts.mode.set(&mut self.b, module);
-        for (kernel, buffers) in parts.kernels.iter().zip(&layout.buffers) {
-            for (id, at) in buffers {
-                let address = self.b.ins().iadd(scratch, *at);
-                entry(self, *id, address);
-            }
-            let (begin, end) = (self.int(0), self.total(kernel));
-            let callee = module.declare_func_in_func(kernel.function, self.b.func);
-            let call = self.b.ins().call(callee, &[table, sizes, begin, end, own, fault]);
-            let failed = self.b.inst_results(call)[0];
-            if !parts.interface.program.sites.is_empty() {
-                self.faulted(module, failed, fault, mode);
-            }
-        }
+        let totals = BTreeMap::new();
+        let mut steps = Steps { table, sizes, own, scratch, fault, mode, layout, homes, totals };
+        steps.sequence(self, module, &parts.run.body);
         parts.mode.put_back(&mut self.b, module, mode);
         for (id, address, seen) in outputs {
             if let Some((_, _, bytes)) = layout.held.iter().find(|(held, ..)| *held == id) {

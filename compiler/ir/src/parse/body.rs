@@ -6,8 +6,8 @@ use super::token::Token;
 use super::{MAX_VALUE, Parser, Result};
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op,
-    Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
+    Block, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId, Law, Loop, LoopKind,
+    Merge, Op, Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
 };
 use crate::{BinaryOp, CompareOp, Dtype, Extreme, MathFn, Monoid, Order, UnaryOp};
 
@@ -115,7 +115,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    pub(super) fn kernel(&mut self) -> Result<()> {
+    pub(super) fn kernel(&mut self) -> Result<KernelId> {
         self.word("kernel")?;
         self.mark("@")?;
         let name = self.name()?;
@@ -128,9 +128,9 @@ impl Parser<'_> {
         }
         let body = self.statements(&mut scope)?;
         self.mark("}")?;
-        self.program.kernels.push(Kernel { name, indices: scope.indices, values: scope.values, body, origins });
+        let kernel = Kernel { name, indices: scope.indices, values: scope.values, body, origins };
         self.indices.clear();
-        Ok(())
+        Ok(self.program.kernels.push(kernel))
     }
 
     /// A block and the values it yields.

@@ -8,5 +8,6 @@ mod rewrite;
 mod simplify;
 mod sizes;
 mod text;
+mod tree;
 mod values;
 mod verify;

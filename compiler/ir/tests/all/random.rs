@@ -322,7 +322,8 @@ proptest! {
         for kernel in program.kernels.values() {
             let mut again = program.clone();
             again.kernels.clear();
-            again.kernels.push(renumber(&program, kernel));
+            again.body.clear();
+            again.push_kernel(renumber(&program, kernel));
             prop_assert_eq!(verify::verify(&again), Ok(()), "{}", again);
         }
     }

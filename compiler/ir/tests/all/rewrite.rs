@@ -29,7 +29,8 @@ fn fuse(text: &str) -> String {
     let text = print::kernel(&program, &fused);
     let mut program = program;
     program.kernels.clear();
-    program.kernels.push(fused);
+    program.body.clear();
+    program.push_kernel(fused);
     verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(program.to_string().parse::<Program>().unwrap(), program);
     text

@@ -37,7 +37,8 @@ fn after(body: &str, rewrite: impl FnOnce(&Program, &mut Kernel)) -> String {
     let kernel = renumber(&program, &kernel);
     let text = print::kernel(&program, &kernel);
     program.kernels.clear();
-    program.kernels.push(kernel);
+    program.body.clear();
+    program.push_kernel(kernel);
     verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
     text
 }

@@ -1,0 +1,110 @@
+//! The calls of the kernels: in order, with loops over kernels as loops. As in a run (`cpu::steps`),
+//! an iteration leaves what it carries by moving addresses in the table of buffers.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use cranelift_codegen::entity::EntityRef;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_module::Module;
+use ir::nest::{BufferId, Carried, Node, Repeat, kernels_in};
+
+use super::memory::Layout;
+use super::{Driver, own_memory};
+
+/// The state that the calls of the kernels share.
+pub(super) struct Steps<'l> {
+    /// The addresses of buffers, in memory.
+    pub(super) table: Value,
+    pub(super) sizes: Value,
+    /// The kernels' own scratch, and the caller's scratch memory.
+    pub(super) own: Value,
+    pub(super) scratch: Value,
+    pub(super) fault: Value,
+    /// The floating-point mode of the caller.
+    pub(super) mode: Value,
+    pub(super) layout: &'l Layout,
+    /// The memory of each temporary.
+    pub(super) homes: BTreeMap<BufferId, Value>,
+    /// How far the ranges of kernels in loops go.
+    pub(super) totals: BTreeMap<usize, Value>,
+}
+
+impl Steps<'_> {
+    /// Where the table has the address of a buffer.
+    fn at(id: BufferId) -> i32 {
+        i32::try_from(id.index() * 8).expect("few buffers")
+    }
+
+    /// Puts the address of a buffer into the table.
+    pub(super) fn enter(&self, d: &mut Driver<'_, '_>, id: BufferId, address: Value) {
+        d.b.ins().store(own_memory(), address, self.table, Self::at(id));
+    }
+
+    fn address(&self, d: &mut Driver<'_, '_>, id: BufferId) -> Value {
+        d.b.ins().load(I64, own_memory(), self.table, Self::at(id))
+    }
+
+    /// Calls the kernels of a sequence.
+    pub(super) fn sequence(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, nodes: &[Node]) {
+        for node in nodes {
+            match node {
+                Node::Kernel(id) => self.kernel(d, module, id.index()),
+                Node::Repeat(repeat) => self.repeat(d, module, repeat),
+            }
+        }
+    }
+
+    fn kernel(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, number: usize) {
+        let parts = d.parts;
+        for (id, at) in &self.layout.buffers[number] {
+            let address = d.b.ins().iadd(self.scratch, *at);
+            self.enter(d, *id, address);
+        }
+        let kernel = &parts.kernels[number];
+        let begin = d.int(0);
+        let end = self.totals.get(&number).copied().unwrap_or_else(|| d.total(kernel));
+        let callee = module.declare_func_in_func(kernel.function, d.b.func);
+        let call = d.b.ins().call(callee, &[self.table, self.sizes, begin, end, self.own, self.fault]);
+        let failed = d.b.inst_results(call)[0];
+        if !parts.interface.program.sites.is_empty() {
+            d.faulted(module, failed, self.fault, self.mode);
+        }
+    }
+
+    fn repeat(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, repeat: &Repeat) {
+        // Values computed inside the loop do not dominate the code after it.
+        let trips = d.sizes.size(&mut d.b, &repeat.trips).value;
+        for id in kernels_in(&repeat.body) {
+            if let Entry::Vacant(entry) = self.totals.entry(id.index()) {
+                entry.insert(d.total(&d.parts.kernels[id.index()]));
+            }
+        }
+        for Carried { initial, current, next } in &repeat.carried {
+            let first = self.address(d, *initial);
+            self.enter(d, *current, first);
+            self.enter(d, *next, self.homes[next]);
+        }
+        let [head, body, behind] = [(); 3].map(|()| d.b.create_block());
+        let count = d.b.append_block_param(head, I64);
+        let zero = d.int(0);
+        d.b.ins().jump(head, &[zero.into()]);
+        d.b.switch_to_block(head);
+        let more = d.b.ins().icmp(IntCC::SignedLessThan, count, trips);
+        d.b.ins().brif(more, body, &[], behind, &[]);
+        d.b.switch_to_block(body);
+        self.sequence(d, module, &repeat.body);
+        for Carried { current, next, .. } in &repeat.carried {
+            let (stored, own) = (self.address(d, *next), self.homes[next]);
+            let is_own = d.b.ins().icmp(IntCC::Equal, stored, own);
+            let other = d.b.ins().select(is_own, self.homes[current], own);
+            self.enter(d, *next, other);
+            self.enter(d, *current, stored);
+        }
+        let count = d.b.ins().iadd_imm_s(count, 1);
+        d.b.ins().jump(head, &[count.into()]);
+        d.b.switch_to_block(behind);
+    }
+}

@@ -1,0 +1,89 @@
+//! A run on its way through the tree of kernels: kernels in order, and loops over them. What a loop
+//! carries lies in the memory of two temporaries, which change places from one iteration to the next:
+//! only addresses move.
+
+use std::time::{Duration, Instant};
+
+use cranelift_codegen::entity::EntityRef;
+use ir::bind::Binding;
+use ir::nest::{Carried, Node, Repeat};
+
+use super::compile::CompiledKernel;
+use super::distribute::{Address, Extents, Task};
+use super::memory::Pool;
+use super::run::Watch;
+use super::{Options, RunError};
+
+/// The kernels of a run, and what they work on.
+pub(super) struct Steps<'r, 'w> {
+    pub(super) kernels: &'r [CompiledKernel],
+    /// The properties of each kernel at the sizes of the call.
+    pub(super) extents: &'r [Extents],
+    pub(super) binding: &'r Binding,
+    pub(super) sizes: &'r [i64],
+    /// The memory of each buffer, as kernels find it.
+    pub(super) addresses: &'r mut [Address],
+    /// The memory of each temporary that a loop over kernels carries, by its number.
+    pub(super) homes: &'r [Address],
+    pub(super) scratch: Address,
+    pub(super) memory: &'r Pool,
+    pub(super) options: &'r Options,
+    pub(super) threads: usize,
+    pub(super) watch: Watch<'w>,
+}
+
+impl Steps<'_, '_> {
+    /// Runs a sequence.
+    pub(super) fn sequence(&mut self, nodes: &[Node]) -> Result<(), RunError> {
+        nodes.iter().try_for_each(|node| match node {
+            Node::Kernel(id) => self.kernel(id.index()),
+            Node::Repeat(repeat) => self.repeat(repeat),
+        })
+    }
+
+    fn kernel(&mut self, number: usize) -> Result<(), RunError> {
+        let kernel = &self.kernels[number];
+        let start = self.watch.times.is_some().then(Instant::now);
+        let task = Task {
+            kernel,
+            extents: &self.extents[number],
+            addresses: self.addresses,
+            sizes: self.sizes,
+            scratch: self.scratch,
+            memory: self.memory,
+            cancelled: self.watch.cancelled,
+        };
+        task.run(self.options, self.threads).map_err(RunError::Fault)?;
+        if task.is_cancelled() {
+            return Err(RunError::Cancelled);
+        }
+        let times: Option<&mut [Duration]> = self.watch.times.as_deref_mut();
+        if let (Some(times), Some(start)) = (times, start)
+            && let Some(time) = times.get_mut(kernel.part_of.index())
+        {
+            *time += start.elapsed();
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, repeat: &Repeat) -> Result<(), RunError> {
+        for Carried { initial, current, next } in &repeat.carried {
+            self.addresses[current.index()] = self.addresses[initial.index()];
+            self.addresses[next.index()] = self.homes[next.index()];
+        }
+        for _ in 0..self.binding.number(&repeat.trips) {
+            self.sequence(&repeat.body)?;
+            repeat.carried.iter().for_each(|carried| self.exchange(carried));
+        }
+        Ok(())
+    }
+
+    /// The next iteration reads what this one has stored, and stores in the other memory of the two.
+    fn exchange(&mut self, carried: &Carried) {
+        let [current, next] = [carried.current, carried.next].map(EntityRef::index);
+        let stored = self.addresses[next];
+        let other = if stored == self.homes[next] { current } else { next };
+        self.addresses[next] = self.homes[other];
+        self.addresses[current] = stored;
+    }
+}

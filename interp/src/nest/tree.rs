@@ -1,0 +1,88 @@
+//! The tree of kernels: kernels in order, and loops over them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ir::bind::Binding;
+use ir::nest::{BufferId, Carried, KernelId, Node, Program, Repeat, kernels_in};
+use ir::visit;
+
+use super::{Contents, KernelTraffic, Machine, Memory, RunError, Sharing, slot};
+
+/// A program at work.
+pub(super) struct Run<'p, 'a> {
+    pub(super) program: &'p Program,
+    pub(super) binding: &'p Binding,
+    pub(super) memory: Vec<Memory<'a>>,
+    pub(super) sharing: Sharing,
+    /// The time: see [`Machine::clock`].
+    pub(super) clock: u64,
+    pub(super) traffic: Vec<KernelTraffic>,
+    pub(super) cancelled: &'p AtomicBool,
+}
+
+impl<'p> Run<'p, '_> {
+    pub(super) fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), RunError> {
+        nodes.iter().try_for_each(|node| match node {
+            Node::Kernel(id) => self.kernel(*id),
+            Node::Repeat(repeat) => self.repeat(repeat),
+        })
+    }
+
+    fn kernel(&mut self, id: KernelId) -> Result<(), RunError> {
+        let Run { program, binding, clock, cancelled, .. } = *self;
+        // The kernel has the memory while it runs.
+        let sharing = std::mem::take(&mut self.sharing);
+        let parts = (std::mem::take(&mut self.memory), sharing, std::mem::take(&mut self.traffic[slot(id)]));
+        let mut machine = Machine::new(program, binding, id, parts, clock, cancelled);
+        let result = machine.block(&program.kernels[id].body);
+        result.map_err(|stop| machine.explain(stop))?;
+        // Time goes on across kernels, so that stores of earlier kernels are in the past.
+        self.clock = machine.clock + 1;
+        self.traffic[slot(id)] = machine.traffic;
+        (self.memory, self.sharing) = (machine.memory, machine.sharing);
+        Ok(())
+    }
+
+    fn repeat(&mut self, repeat: &'p Repeat) -> Result<(), RunError> {
+        let bodies = kernels_in(&repeat.body).into_iter().map(|id| &self.program.kernels[id].body);
+        let own: BTreeSet<BufferId> = bodies.flat_map(visit::stores).collect();
+        for carried in &repeat.carried {
+            self.begin(carried);
+            self.sharing.enter(carried);
+        }
+        for _ in 0..self.binding.number(&repeat.trips) {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(RunError::Cancelled);
+            }
+            own.iter().for_each(|id| self.memory[slot(*id)].stored.fill(0));
+            self.nodes(&repeat.body)?;
+            for carried in &repeat.carried {
+                self.hand_on(carried)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends an iteration.
+    fn hand_on(&mut self, carried: &Carried) -> Result<(), RunError> {
+        self.memory[slot(carried.next)].is_whole(&self.program.buffers[carried.next].name)?;
+        self.memory.swap(slot(carried.current), slot(carried.next));
+        self.sharing.exchange(carried);
+        Ok(())
+    }
+
+    /// Copies what a loop begins with.
+    fn begin(&mut self, carried: &Carried) {
+        for element in 0..self.memory[slot(carried.current)].stored.len() {
+            let from = &self.memory[slot(carried.initial)];
+            // The caller's arrays and the program's constants were there from the beginning.
+            let (value, time) = (from.get(element), from.stored.get(element).copied().unwrap_or(1));
+            let to = &mut self.memory[slot(carried.current)];
+            if let (Some(value), Contents::Own(array)) = (value, &mut to.contents) {
+                array.set(element, value);
+                to.stored[element] = time;
+            }
+        }
+    }
+}
