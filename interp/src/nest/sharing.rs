@@ -54,13 +54,15 @@ impl Sharing {
         self.lies_in[buffer].unwrap_or(buffer)
     }
 
-    /// Says that the first iteration of a loop over kernels begins: what it carries is where its first contents are.
+    /// Begins the first iteration of a loop over kernels: what it carries is in the memory of its
+    /// first contents.
     pub(super) fn enter(&mut self, carried: &Carried) {
         self.lies_in[carried.current] = Some(self.home(carried.initial));
         self.lies_in[carried.next] = None;
     }
 
-    /// Says that an iteration ends: the next one reads what it has stored, and stores in the other one of the two memories.
+    /// Ends an iteration: the next one reads what this one has stored, and stores in the other one of
+    /// the two memories.
     pub(super) fn exchange(&mut self, carried: &Carried) {
         let stored = self.home(carried.next);
         let other = if stored == carried.next { carried.current } else { carried.next };

@@ -103,7 +103,8 @@ fn an_iteration_stores_all_that_is_carried() {
     assert!(matches!(run_with(&program, &[1, 2], 2), Err(RunError::Internal { problem: Problem::NotStored, .. })));
 }
 
-/// Buffers of one slot in loops. The verifier would refuse the wrong ones; the interpreter finds out by itself.
+/// Buffers of one slot in loops. The verifier would refuse the wrong ones; the interpreter finds
+/// them by itself.
 #[test]
 fn slots_hold_what_loops_need() {
     let body = map("make", "add", ["a", "a0"], "w") + &map("step", "add", ["w", "a0"], "a1");
