@@ -8,6 +8,7 @@
 //! which it began. An iteration of a loop over kernels finds nothing of what the
 //! one before has stored, except what the loop carries, which must be stored completely.
 
+mod scheduled;
 mod sharing;
 mod tree;
 
@@ -17,13 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ir::array::{Array, ArrayError, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Input, Kernel, KernelId, Loop, LoopKind, Merge, Op, Program, Role,
+    BufferId, Contraction, Extent, IndexId, Input, Kernel, KernelId, Loop, LoopKind, Merge, Op, Program, Role,
     Statement, Subscript, ValueId,
 };
 use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 
 use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::{self, Evaluator};
+pub use scheduled::run_scheduled;
 use sharing::Sharing;
 use tree::Run;
 
@@ -119,6 +121,16 @@ pub fn run(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<Outcome, RunErr
 /// Runs a verified program unless `cancelled` is set, which is checked before the run and in each
 /// iteration.
 pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &AtomicBool) -> Result<Outcome, RunError> {
+    execute(program, inputs, cancelled, |machine, id| machine.block(&program.kernels[id].body))
+}
+
+/// Runs the kernels of a program one after another, each in the way that it is told.
+fn execute<'p>(
+    program: &'p Program,
+    inputs: &[ArrayRef<'_>],
+    cancelled: &AtomicBool,
+    run_kernel: impl FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>,
+) -> Result<Outcome, RunError> {
     let binding = Binding::new(program, inputs).map_err(RunError::Bind)?;
     let mut memory = vec![];
     for id in program.buffers.keys() {
@@ -127,7 +139,7 @@ pub fn run_unless(program: &Program, inputs: &[ArrayRef<'_>], cancelled: &Atomic
     let sharing = Sharing::new(program, |id| memory[slot(id)].stored.len());
     let sharing = sharing.map_err(|_| RunError::OutOfMemory { bytes: usize::MAX })?;
     let traffic = vec![KernelTraffic::new(); program.kernels.len()];
-    let mut run = Run { program, binding: &binding, memory, sharing, clock: 1, traffic, cancelled };
+    let mut run = Run { program, binding: &binding, memory, sharing, clock: 1, traffic, cancelled, run_kernel };
     run.nodes(&program.body)?;
     let Run { mut memory, traffic, .. } = run;
     let mut outputs = vec![];
@@ -220,6 +232,9 @@ enum Stop<'p> {
 
 type Step<'p, T = ()> = Result<T, Stop<'p>>;
 
+/// A reduction of a loop and its state so far.
+type UnderWay<'p> = (&'p nest::Reduction, Reduction<'p>);
+
 /// The prefix that a running scan has reached.
 struct RunningPrefix<'p> {
     merger: Merger<'p>,
@@ -231,8 +246,10 @@ struct RunningPrefix<'p> {
 /// A kernel during a run.
 struct Machine<'p, 'a> {
     program: &'p Program,
-    binding: &'p Binding,
+    binding: &'a Binding,
     kernel: KernelId,
+    /// The indices of loops over results of chunks or blocks.
+    joins: Vec<IndexId>,
     memory: Vec<Memory<'a>>,
     sharing: Sharing,
     functions: Vec<Evaluator<'p>>,
@@ -252,23 +269,24 @@ struct Machine<'p, 'a> {
     /// When the current iteration of the outermost loop began.
     outermost: u64,
     traffic: KernelTraffic,
-    cancelled: &'p AtomicBool,
+    cancelled: &'a AtomicBool,
 }
 
 impl<'p, 'a> Machine<'p, 'a> {
     fn new(
         program: &'p Program,
-        binding: &'p Binding,
+        binding: &'a Binding,
         kernel: KernelId,
         (memory, sharing, traffic): (Vec<Memory<'a>>, Sharing, KernelTraffic),
         clock: u64,
-        cancelled: &'p AtomicBool,
+        cancelled: &'a AtomicBool,
     ) -> Machine<'p, 'a> {
         let Kernel { indices, values, .. } = &program.kernels[kernel];
         Machine {
             program,
             binding,
             kernel,
+            joins: vec![],
             memory,
             sharing,
             functions: program.functions.values().map(Evaluator::new).collect(),
@@ -302,7 +320,7 @@ impl<'p, 'a> Machine<'p, 'a> {
         }
     }
 
-    fn block(&mut self, block: &'p Block) -> Step<'p> {
+    fn block(&mut self, block: &'p [Statement]) -> Step<'p> {
         block.iter().try_for_each(|statement| self.statement(statement))
     }
 
@@ -331,13 +349,14 @@ impl<'p, 'a> Machine<'p, 'a> {
             LoopKind::Parallel => self.apart(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Reduce(reductions) => {
-                let begin = |r: &'p nest::Reduction| (r, Reduction::new(self.merger(r.merge, &r.inputs), r.order));
-                let mut under_way: Vec<_> = reductions.iter().map(begin).collect();
+                let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+                let mut under_way = self.reductions(reductions);
                 let mut number = 0;
                 self.apart(&l.dims, |machine| {
                     machine.block(&l.body)?;
                     for (r, reduction) in &mut under_way {
-                        reduction.push(machine.state(&r.inputs, number));
+                        let x = machine.state(&r.inputs, number);
+                        if joins { reduction.push_result(x) } else { reduction.push(x) }
                     }
                     number += 1;
                     Ok(())
@@ -360,6 +379,11 @@ impl<'p, 'a> Machine<'p, 'a> {
                 self.iterate(&l.dims, |machine| machine.block(&l.body))
             }
         }
+    }
+
+    /// The reductions of a loop, of no elements yet.
+    fn reductions(&self, reductions: &'p [nest::Reduction]) -> Vec<UnderWay<'p>> {
+        reductions.iter().map(|r| (r, Reduction::new(self.merger(r.merge, &r.inputs), r.order))).collect()
     }
 
     fn merger(&self, merge: Merge, inputs: &[Input]) -> Merger<'p> {

@@ -83,6 +83,14 @@ impl<'p> Reduction<'p> {
         }
     }
 
+    /// Takes the result of the next chunk or block in place of its elements.
+    pub fn push_result(&mut self, x: State) {
+        match self.order {
+            Order::Lanes | Order::Blocks => self.join(x),
+            Order::Free | Order::Scan => self.push(x),
+        }
+    }
+
     /// The state of all elements.
     pub fn finish(mut self) -> State {
         if !self.pending.is_empty() {
@@ -101,17 +109,23 @@ impl<'p> Reduction<'p> {
 
     fn end_chunk(&mut self) {
         let merger = &mut self.merger;
-        let mut sum = match self.order {
+        let sum = match self.order {
             Order::Lanes => lanes(merger, &self.pending),
             Order::Free | Order::Blocks | Order::Scan => ascending(merger, &self.pending),
         };
+        self.pending.clear();
+        self.join(sum);
+    }
+
+    /// Merges the result of a chunk or block with those before it, by pairwise levels.
+    fn join(&mut self, mut sum: State) {
+        let merger = &mut self.merger;
         let mut height = 0;
         while let Some((_, left)) = self.done.pop_if(|(other, _)| *other == height) {
             sum = merger.merge(&left, &sum);
             height += 1;
         }
         self.done.push((height, sum));
-        self.pending.clear();
     }
 }
 

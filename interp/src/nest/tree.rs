@@ -7,21 +7,23 @@ use ir::bind::Binding;
 use ir::nest::{BufferId, Carried, KernelId, Node, Program, Repeat, kernels_in};
 use ir::visit;
 
-use super::{Contents, KernelTraffic, Machine, Memory, RunError, Sharing, slot};
+use super::{Contents, KernelTraffic, Machine, Memory, RunError, Sharing, Step, slot};
 
 /// A program at work.
-pub(super) struct Run<'p, 'a> {
+pub(super) struct Run<'p, 'a, F> {
     pub(super) program: &'p Program,
-    pub(super) binding: &'p Binding,
+    pub(super) binding: &'a Binding,
     pub(super) memory: Vec<Memory<'a>>,
     pub(super) sharing: Sharing,
     /// The time: see [`Machine::clock`].
     pub(super) clock: u64,
     pub(super) traffic: Vec<KernelTraffic>,
-    pub(super) cancelled: &'p AtomicBool,
+    pub(super) cancelled: &'a AtomicBool,
+    /// Runs the body of a kernel.
+    pub(super) run_kernel: F,
 }
 
-impl<'p> Run<'p, '_> {
+impl<'p, F: FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>> Run<'p, '_, F> {
     pub(super) fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), RunError> {
         nodes.iter().try_for_each(|node| match node {
             Node::Kernel(id) => self.kernel(*id),
@@ -30,12 +32,12 @@ impl<'p> Run<'p, '_> {
     }
 
     fn kernel(&mut self, id: KernelId) -> Result<(), RunError> {
-        let Run { program, binding, clock, cancelled, .. } = *self;
+        let Run { program, binding, clock, cancelled, .. } = self;
         // The kernel has the memory while it runs.
         let sharing = std::mem::take(&mut self.sharing);
         let parts = (std::mem::take(&mut self.memory), sharing, std::mem::take(&mut self.traffic[slot(id)]));
-        let mut machine = Machine::new(program, binding, id, parts, clock, cancelled);
-        let result = machine.block(&program.kernels[id].body);
+        let mut machine = Machine::new(program, binding, id, parts, *clock, cancelled);
+        let result = (self.run_kernel)(&mut machine, id);
         result.map_err(|stop| machine.explain(stop))?;
         // Time goes on across kernels, so that stores of earlier kernels are in the past.
         self.clock = machine.clock + 1;

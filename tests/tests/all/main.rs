@@ -20,6 +20,7 @@ mod ptx;
 mod random;
 mod reducers;
 mod samples;
+mod schedules;
 mod sweep;
 mod traffic;
 

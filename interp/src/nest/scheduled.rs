@@ -1,0 +1,116 @@
+//! Runs scheduled programs: the parts one after another, each as its text and its `Run` say. Pieces
+//! run in ascending order. Ranges, strips, the tiles of a transposition and the carries of a scan only
+//! tell engines how to divide the work, so they mean the same as the text. In this way schedules are
+//! held to the bits of the programs that they were made from, without any engine.
+
+use std::sync::atomic::AtomicBool;
+
+use ir::Affine;
+use ir::array::{Array, ArrayRef};
+use ir::nest::{BufferId, IndexId, Loop, LoopKind, Statement, Subscript};
+use ir::order::{BLOCK, LANES_CHUNK};
+use ir::sched::{Part, Phase, Run, Scheduled};
+
+use super::{Machine, RunError, Step, execute, slot};
+use crate::reduce::State;
+
+/// Runs a verified scheduled program; gives the results, in order.
+pub fn run_scheduled(scheduled: &Scheduled, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
+    let program = scheduled.as_program();
+    let outcome = execute(&program, inputs, &AtomicBool::new(false), |machine, id| {
+        machine.part(&scheduled.parts[slot(id)], &program.kernels[id].body)
+    })?;
+    Ok(outcome.outputs)
+}
+
+impl<'p> Machine<'p, '_> {
+    fn part(&mut self, part: &Part, body: &'p [Statement]) -> Step<'p> {
+        self.joins.clone_from(&part.joins);
+        match &part.run {
+            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) => self.block(body),
+            // The last launch computes the prefixes from the elements, as its text reads.
+            Run::Phase { phase: Phase::Totals | Phase::Befores, .. } => Ok(()),
+            Run::Phase { phase: Phase::Prefixes, .. } => self.block(body),
+            Run::Chunks { results } => {
+                let Some((Statement::Loop(l), before)) = body.split_last() else { return Ok(()) };
+                self.block(before)?;
+                let found = self.in_pieces(l, LANES_CHUNK)?;
+                self.keep(&body[before.len()], results, &[], found)
+            }
+            Run::Blocks { results } => {
+                let Some((columns, before)) = body.split_last() else { return Ok(()) };
+                self.block(before)?;
+                self.columns(columns, results)
+            }
+            Run::Tiles(tiles) => {
+                let mut loops = 0usize;
+                for statement in body {
+                    let sums = loops.checked_sub(tiles.rows).and_then(|column| tiles.sums.get(column));
+                    let is_loop = matches!(statement, Statement::Loop(_));
+                    match sums.filter(|_| is_loop) {
+                        Some(sums) => self.columns(statement, sums)?,
+                        None => self.statement(statement)?,
+                    }
+                    loops += usize::from(is_loop);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A loop over columns whose reduction runs in blocks of rows.
+    fn columns(&mut self, columns: &'p Statement, results: &[BufferId]) -> Step<'p> {
+        let Statement::Loop(l) = columns else { return Ok(()) };
+        let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
+        let Some(at) = l.body.iter().position(is_loop) else { return Ok(()) };
+        let Statement::Loop(rows) = &l.body[at] else { return Ok(()) };
+        let column: Vec<IndexId> = l.dims.iter().map(|(index, _)| *index).collect();
+        self.apart(&l.dims, |machine| {
+            machine.block(&l.body[..at])?;
+            let found = machine.in_pieces(rows, BLOCK)?;
+            machine.keep(columns, results, &column, found)
+        })
+    }
+
+    /// The results of a loop's reductions for each piece of `length` iterations.
+    fn in_pieces(&mut self, l: &'p Loop, length: usize) -> Step<'p, Vec<Vec<State>>> {
+        let LoopKind::Reduce(reductions) = &l.kind else { return Ok(vec![]) };
+        let mut found = vec![];
+        let mut under_way = self.reductions(reductions);
+        let mut number = 0;
+        self.apart(&l.dims, |machine| {
+            machine.block(&l.body)?;
+            for (r, reduction) in &mut under_way {
+                reduction.push(machine.state(&r.inputs, number));
+            }
+            number += 1;
+            if usize::try_from(number).is_ok_and(|number| number.is_multiple_of(length)) {
+                let whole = std::mem::replace(&mut under_way, machine.reductions(reductions));
+                found.push(whole.into_iter().map(|(_, reduction)| reduction.finish()).collect());
+            }
+            Ok(())
+        })?;
+        if !usize::try_from(number).is_ok_and(|number| number.is_multiple_of(length)) {
+            found.push(under_way.into_iter().map(|(_, reduction)| reduction.finish()).collect());
+        }
+        Ok(found)
+    }
+
+    /// Stores the results of pieces, a buffer for each reduction: the piece first, then the column.
+    fn keep(
+        &mut self,
+        statement: &'p Statement,
+        results: &[BufferId],
+        column: &[IndexId],
+        found: Vec<Vec<State>>,
+    ) -> Step<'p> {
+        for (piece, states) in (0..).zip(found) {
+            let mut at = vec![Subscript::Affine(Affine::constant(piece))];
+            at.extend(column.iter().map(|index| Subscript::Affine(Affine::index(*index))));
+            for (buffer, state) in results.iter().zip(states) {
+                self.store(statement, *buffer, &at, state[0])?;
+            }
+        }
+        Ok(())
+    }
+}
