@@ -1,7 +1,7 @@
-//! Runs scheduled programs: the parts one after another, each as its text and its `Run` say. Pieces
-//! run in ascending order. Ranges, strips, the tiles of a transposition and the carries of a scan only
-//! tell engines how to divide the work, so they mean the same as the text. In this way schedules are
-//! held to the bits of the programs that they were made from, without any engine.
+//! Runs scheduled programs: the parts one after another, each as its text and its `Run` say.
+//! Pieces run in ascending order. Ranges, strips, the tiles of a transposition and the carries of a
+//! scan only tell engines how to divide the work, so they mean the same as the text. In this way,
+//! schedules are held to the bits of the programs that they were made from, without any engine.
 
 use std::sync::atomic::AtomicBool;
 
@@ -58,7 +58,7 @@ impl<'p> Machine<'p, '_> {
         }
     }
 
-    /// A loop over columns whose reduction runs in blocks of rows.
+    /// A loop over columns with a reduction that runs in blocks of rows.
     fn columns(&mut self, columns: &'p Statement, results: &[BufferId]) -> Step<'p> {
         let Statement::Loop(l) = columns else { return Ok(()) };
         let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));

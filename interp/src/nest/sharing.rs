@@ -61,7 +61,7 @@ impl Sharing {
         self.lies_in[carried.next] = None;
     }
 
-    /// Ends an iteration: the next one reads what this one has stored, and stores in the other one of
+    /// Ends an iteration: the next one reads what this one has stored, and stores in the other of
     /// the two memories.
     pub(super) fn exchange(&mut self, carried: &Carried) {
         let stored = self.home(carried.next);
