@@ -12,7 +12,7 @@
 //! files::save(&[(place("x")?, x.as_ref()), (place("y")?, y.as_ref())], files::Packing::Stored)?;
 //! assert_eq!(files::read(&place("x")?)?, x);
 //!
-//! // What a file holds is known before any of it is in memory.
+//! // The contents of a file are known before any of it is in memory.
 //! let stored = files::open(&place("y")?)?;
 //! assert_eq!((stored.dtype(), stored.shape(), stored.bytes()), (fuseloop::Dtype::I64, &[][..], 8));
 //! assert_eq!(stored.read()?, y);

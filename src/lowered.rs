@@ -23,7 +23,7 @@ impl Lowered {
         Ok(Lowered { source, signature, program: function.lower(options)? })
     }
 
-    /// What is wrong if the check at a site fails.
+    /// The error if the check at a site fails.
     pub(crate) fn site(&self, site: SiteId) -> String {
         let site = &self.program.sites[site];
         let place = self.place(site.origin);

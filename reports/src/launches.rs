@@ -96,7 +96,7 @@ pub enum Argument {
 pub struct Check {
     /// Where it is in the scratch memory.
     pub at: usize,
-    /// What each site accesses, in words.
+    /// The access of each site, in words.
     pub sites: Vec<String>,
 }
 

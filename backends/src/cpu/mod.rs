@@ -10,7 +10,7 @@
 //! | `index_split`, `transpose_tiles`, `transpose` | loop splitting at comparisons; tiled transposition |
 //! | `columns`, `strips`, `tiled` | loops along columns, several columns at a time |
 //! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
-//! | `scan`, `carry`, `materialize` | scans; the hand-off between their threads; values kept in scratch |
+//! | `scan`, `baton`, `kept` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |
 //! | `contract`, `gemm` | contractions, as matrix products where possible |
 //! | `run`, `memory`, `formula` | the run time: sizes of a call, memory |
 //! | `steps` | kernels in order, and loops over them |

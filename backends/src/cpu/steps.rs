@@ -1,6 +1,6 @@
-//! A run on its way through the tree of kernels: kernels in order, and loops over them. What a loop
-//! carries lies in the memory of two temporaries, which change places from one iteration to the next:
-//! only addresses move.
+//! Runs the tree of kernels: kernels in order, and loops over them. Each buffer that a loop carries
+//! has the memory of two temporaries, which are exchanged after every iteration: only addresses
+//! move.
 
 use std::time::{Duration, Instant};
 

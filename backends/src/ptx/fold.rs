@@ -216,8 +216,8 @@ impl Levels {
         let bits = e.b().copy(count);
         let level = e.b().mov(Type::S64, 0);
         let sum = self.fold.variable(e);
-        // The bits of the count tell which levels have a pending result, the lowest of which is the
-        // newest.
+        // The bits of the count tell which levels have a pending result. The result at the lowest
+        // level is the newest.
         e.while_(
             |e| e.b().set(Comparison::Ne, Type::S64, bits, 0),
             |e| {

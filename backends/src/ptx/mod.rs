@@ -18,7 +18,7 @@
 //! | `vectors`, `stencil`, `transpose` | elementwise loops: vectorized, with register reuse, tiled |
 //! | `contract`, `factor`, `mma`, `epilogue` | matrix products by threads or tensor cores |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
-//! | `plan`, `run` | the launches and memory of a call; running them on a device |
+//! | `plan`, `steps`, `run` | the launches and memory of a call; their order, loops included; running them on a device |
 
 mod build;
 mod chunks;

@@ -1,6 +1,6 @@
 //! The launches of a call in the order of the program's tree: one after another, with loops over
-//! kernels as loops. What a loop carries lies in the memory of two temporaries, which change places
-//! from one iteration to the next: only addresses in the arguments of launches change.
+//! kernels as loops. Each buffer that a loop carries has the memory of two temporaries, which are
+//! exchanged after every iteration: only addresses in the arguments of launches change.
 
 use super::plan::{Plan, Word};
 use super::run::Launch;

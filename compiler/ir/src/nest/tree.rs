@@ -13,8 +13,8 @@ pub enum Node {
     Repeat(Repeat),
 }
 
-/// A loop over kernels. What an iteration leaves for the next one is in carried buffers alone:
-/// whatever else the body stores is a temporary that is mentioned nowhere outside and begins each
+/// A loop over kernels. Only carried buffers pass data from one iteration to the next: everything
+/// else that the body stores is a temporary that is mentioned nowhere outside and begins each
 /// iteration without contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {

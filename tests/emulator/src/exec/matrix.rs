@@ -22,7 +22,7 @@ fn elements(factors: Factors, register: u64) -> Vec<f32> {
     }
 }
 
-/// The first eight lanes' part of a factor: row `line` of these registers, each of which holds four
+/// The first eight lanes' part of a factor: row `line` of these registers. A register holds four
 /// lanes side by side.
 fn line(factors: Factors, registers: &[&Row], line: usize) -> Vec<f32> {
     let parts = registers.iter().flat_map(|row| &row[4 * line..4 * line + 4]);
