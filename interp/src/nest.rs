@@ -277,7 +277,8 @@ impl<'p, 'a> Machine<'p, 'a> {
         program: &'p Program,
         binding: &'a Binding,
         kernel: KernelId,
-        (memory, sharing, traffic): (Vec<Memory<'a>>, Sharing, KernelTraffic),
+        memory: Vec<Memory<'a>>,
+        sharing: Sharing,
         clock: u64,
         cancelled: &'a AtomicBool,
     ) -> Machine<'p, 'a> {
@@ -298,7 +299,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             around: vec![],
             depth: 0,
             outermost: clock,
-            traffic,
+            traffic: KernelTraffic::new(),
             cancelled,
         }
     }

@@ -34,9 +34,10 @@ impl<'p, F: FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>> Run<'p, '_, F> {
     fn kernel(&mut self, id: KernelId) -> Result<(), RunError> {
         let Run { program, binding, clock, cancelled, .. } = self;
         // The kernel has the memory while it runs.
-        let sharing = std::mem::take(&mut self.sharing);
-        let parts = (std::mem::take(&mut self.memory), sharing, std::mem::take(&mut self.traffic[slot(id)]));
-        let mut machine = Machine::new(program, binding, id, parts, *clock, cancelled);
+        let (memory, sharing) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.sharing));
+        let mut machine = Machine::new(program, binding, id, memory, sharing, *clock, cancelled);
+        // A kernel in a loop runs many times; its traffic adds up.
+        machine.traffic = std::mem::take(&mut self.traffic[slot(id)]);
         let result = (self.run_kernel)(&mut machine, id);
         result.map_err(|stop| machine.explain(stop))?;
         // Time goes on across kernels, so that stores of earlier kernels are in the past.
