@@ -46,41 +46,43 @@ impl Leaf {
     }
 }
 
+/// One side of a branch under construction.
+pub(super) struct Arm {
+    pub(super) steps: Vec<Step>,
+    pub(super) results: Vec<LeafId>,
+}
+
 impl Build<'_, '_> {
     /// The steps and results of a side.
-    pub(super) fn side(
-        &mut self,
-        build: impl FnOnce(&mut Self) -> Option<Vec<LeafId>>,
-    ) -> Option<(Vec<Step>, Vec<LeafId>)> {
+    pub(super) fn side(&mut self, build: impl FnOnce(&mut Self) -> Option<Vec<LeafId>>) -> Option<Arm> {
         let outer = std::mem::take(&mut self.leaf.steps);
         let splats = self.splats.clone();
         let results = build(self);
         self.splats = splats;
         let steps = std::mem::replace(&mut self.leaf.steps, outer);
-        Some((steps, results?))
+        Some(Arm { steps, results: results? })
     }
 
     /// Adds both sides of a branch. The shorter one always runs; the other one is conditional if it
     /// is long.
-    pub(super) fn sides(
-        &mut self,
-        condition: LeafId,
-        (then, yes): (Vec<Step>, Vec<LeafId>),
-        (otherwise, no): (Vec<Step>, Vec<LeafId>),
-    ) {
-        let swap = self.leaf.weight_of(&then) < self.leaf.weight_of(&otherwise);
-        let (long, short) = if swap { ((otherwise, no), (then, yes)) } else { ((then, yes), (otherwise, no)) };
-        self.leaf.steps.extend(short.0);
+    pub(super) fn sides(&mut self, condition: LeafId, then: Arm, otherwise: Arm) {
+        let swap = self.leaf.weight_of(&then.steps) < self.leaf.weight_of(&otherwise.steps);
+        let (long, short) = if swap { (otherwise, then) } else { (then, otherwise) };
+        self.leaf.steps.extend(short.steps);
         // Scalars of a loop may be used after the branch, so they cannot be conditional.
-        let scalars = long.0.iter().any(|step| matches!(step, Step::Scalar(..)));
-        if scalars || self.leaf.is_uniform(condition) || self.leaf.weight_of(&long.0) < LONG {
-            self.leaf.steps.extend(long.0);
+        let scalars = long.steps.iter().any(|step| matches!(step, Step::Scalar(..)));
+        if scalars || self.leaf.is_uniform(condition) || self.leaf.weight_of(&long.steps) < LONG {
+            self.leaf.steps.extend(long.steps);
             return;
         }
         // A result from before the branch is always available.
-        let results =
-            long.1.into_iter().zip(short.1).filter(|(result, _)| self.leaf.defines(&long.0, *result)).collect();
-        self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.0, results }));
+        let results = long
+            .results
+            .into_iter()
+            .zip(short.results)
+            .filter(|(result, _)| self.leaf.defines(&long.steps, *result))
+            .collect();
+        self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.steps, results }));
     }
 }
 

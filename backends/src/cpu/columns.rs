@@ -207,8 +207,9 @@ pub(super) fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
 impl Phases<'_> {
     /// Runs `body` on the columns of the strip, group by group.
     fn groups(&self, e: &mut Emitter<'_>, count: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
-        let part = (self.strip.from, self.strip.to);
-        groups(e, (self.leaf, &self.operands, Some(self.strip)), part, count, body);
+        let Strip { from, to, .. } = self.strip;
+        let columns = ColumnRange { leaf: self.leaf, operands: &self.operands, strip: Some(self.strip), from, to };
+        columns.groups(e, count, body);
     }
 
     /// Reloads or recomputes the values that a phase uses.
@@ -312,38 +313,44 @@ impl Phases<'_> {
     }
 }
 
-/// Runs `body` on the columns `from..to`, with `count` groups at a time as long as there are
-/// enough.
-pub(super) fn groups(
-    e: &mut Emitter<'_>,
-    (leaf, operands, strip): (&Leaf, &Operands, Option<Strip>),
-    (from, to): (Value, Value),
-    count: i64,
-    body: &mut dyn FnMut(&mut Lanes128<'_, '_>),
-) {
-    let at = |i, groups: i64, last| Elements { leaf, operands, i, offset: 0, groups: groups as usize, strip, last };
-    let columns = e.b.ins().isub(to, from);
-    let mut done = from;
-    let mut step = count;
-    while step > 0 {
-        // With 4 groups of 4 columns: of 30 columns, 16 are one step of four groups, then 12 are
-        // three steps of a single group, and 2 are left.
-        let whole = e.b.ins().band_imm_s(columns, -(step * GROUP));
-        let stop = e.b.ins().iadd(from, whole);
-        e.counted(done, stop, step * GROUP, &[], |e, i, _| {
-            body(&mut Lanes128 { e, at: at(i, step, None) });
+/// The columns `from..to` of a leaf, in a strip if it goes in strips.
+#[derive(Clone, Copy)]
+pub(super) struct ColumnRange<'l> {
+    pub(super) leaf: &'l Leaf,
+    pub(super) operands: &'l Operands,
+    pub(super) strip: Option<Strip>,
+    pub(super) from: Value,
+    pub(super) to: Value,
+}
+
+impl ColumnRange<'_> {
+    /// Runs `body` on the columns, `count` groups of them at a time while there are that many left.
+    pub(super) fn groups(&self, e: &mut Emitter<'_>, count: i64, body: &mut dyn FnMut(&mut Lanes128<'_, '_>)) {
+        let ColumnRange { leaf, operands, strip, from, to } = *self;
+        let at = |i, groups: i64, last| Elements { leaf, operands, i, offset: 0, groups: groups as usize, strip, last };
+        let columns = e.b.ins().isub(to, from);
+        let mut done = from;
+        let mut step = count;
+        while step > 0 {
+            // With 4 groups of 4 columns: of 30 columns, 16 are one step of four groups, then 12 are
+            // three steps of a single group, and 2 are left.
+            let whole = e.b.ins().band_imm_s(columns, -(step * GROUP));
+            let stop = e.b.ins().iadd(from, whole);
+            e.counted(done, stop, step * GROUP, &[], |e, i, _| {
+                body(&mut Lanes128 { e, at: at(i, step, None) });
+                vec![]
+            });
+            done = stop;
+            step = i64::from(step > 1);
+        }
+        // The remaining columns are a group of their own, with surplus lanes.
+        let rest = e.b.ins().band_imm_s(columns, GROUP - 1);
+        e.when(rest, &[], |e| {
+            let last = e.b.ins().iadd_imm_s(rest, -1);
+            body(&mut Lanes128 { e, at: at(done, 1, Some(last)) });
             vec![]
         });
-        done = stop;
-        step = i64::from(step > 1);
     }
-    // The remaining columns are a group of their own, with surplus lanes.
-    let rest = e.b.ins().band_imm_s(columns, GROUP - 1);
-    e.when(rest, &[], |e| {
-        let last = e.b.ins().iadd_imm_s(rest, -1);
-        body(&mut Lanes128 { e, at: at(done, 1, Some(last)) });
-        vec![]
-    });
 }
 
 fn registers(dtype: Dtype) -> i64 {

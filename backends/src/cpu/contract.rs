@@ -8,6 +8,8 @@
 //! is a single store, the product is written in place too. Otherwise a tile of the result goes to
 //! scratch, and the epilogue runs over it while it is in the cache.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -59,7 +61,8 @@ fn in_place(
     buffer: BufferId,
     view: Option<&[Size]>,
     at: &[Subscript],
-    (down, across): (&Dims, &Dims),
+    down: &Dims,
+    across: &Dims,
 ) -> Option<Matrix> {
     let linear = e.linear(buffer, view, at);
     if !linear.values.is_empty() {
@@ -78,12 +81,15 @@ fn in_place(
 /// The location of a factor or of the result.
 enum Matrix {
     InPlace(Box<InPlace>),
-    /// Packed in scratch, with strides between rows and between columns.
-    Panel {
-        local: BufferId,
-        down: i64,
-        across: i64,
-    },
+    Panel(Panel),
+}
+
+/// Part of a matrix, packed in scratch, with strides between rows and between columns.
+#[derive(Clone, Copy)]
+struct Panel {
+    local: BufferId,
+    down: i64,
+    across: i64,
 }
 
 /// A factor, and how to fill it if it is packed.
@@ -103,17 +109,38 @@ struct TileRange {
     to: Value,
 }
 
+/// A group of indices, and the part of a matrix along it.
+#[derive(Clone, Copy)]
+struct Along<'d> {
+    dims: &'d Dims,
+    span: TileRange,
+}
+
+/// One contraction as a product of matrices.
+struct Product<'c> {
+    contraction: &'c Contraction,
+    groups: &'c Groups,
+    left: Factor<'c>,
+    right: Factor<'c>,
+    result: Matrix,
+    gemm: Gemm,
+    /// The record of the call that multiplies two tiles.
+    call: Value,
+    columns: Value,
+    inner: Value,
+}
+
 impl Emitter<'_> {
     /// Emits a contraction, or a range of its batch and rows.
     pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
         let gemm = Gemm::new(dtype, self.helpers.host());
-        let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, (gemm.rows as i64, gemm.inner as i64));
-        let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, (gemm.inner as i64, COLUMNS));
+        let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, gemm.rows as i64, gemm.inner as i64);
+        let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, gemm.inner as i64, COLUMNS);
         let result = match plain_store(c) {
             Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => {
-                in_place(self, buffer, None, at, (&groups.rows, &groups.columns))
+                in_place(self, buffer, None, at, &groups.rows, &groups.columns)
             }
             _ => None,
         };
@@ -123,7 +150,7 @@ impl Emitter<'_> {
             let local = self.local(dtype, (ROWS * COLUMNS) as usize);
             let (down, across) =
                 if self.prefers(&c.epilogue, &groups.rows, &groups.columns) { (1, ROWS) } else { (COLUMNS, 1) };
-            Matrix::Panel { local, down, across }
+            Matrix::Panel(Panel { local, down, across })
         });
         let call = self.scratch(size_of::<GemmCall>());
         let work = self.scratch(gemm.work);
@@ -131,9 +158,8 @@ impl Emitter<'_> {
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
-        let mut product = |e: &mut Self, from: Value, to: Value| {
-            e.product(c, &groups, (&left, &right, &result), (&gemm, call), (from, to), columns, inner);
-        };
+        let product = Product { contraction: c, groups: &groups, left, right, result, gemm, call, columns, inner };
+        let mut product = |e: &mut Self, from: Value, to: Value| e.product(&product, from, to);
         if let Some(part) = part {
             self.ranged(&axes, part, &mut product);
         } else {
@@ -162,11 +188,12 @@ impl Emitter<'_> {
         down: &Dims,
         across: &Dims,
         dtype: Dtype,
-        (most_down, most_across): (i64, i64),
+        most_down: i64,
+        most_across: i64,
     ) -> Factor<'c> {
         let plain = match prologue.body.as_slice() {
             [Statement::Let { value, op: Op::Load { buffer, view, at } }] if *value == prologue.value => {
-                in_place(self, *buffer, view.as_deref(), at, (down, across))
+                in_place(self, *buffer, view.as_deref(), at, down, across)
             }
             _ => None,
         };
@@ -176,7 +203,7 @@ impl Emitter<'_> {
             // The unit stride is along the group in which the prologue reads contiguously, so that
             // packing can be vectorized.
             let (down, across) = if fast_down { (1, most_down) } else { (most_across, 1) };
-            Matrix::Panel { local, down, across }
+            Matrix::Panel(Panel { local, down, across })
         });
         Factor { matrix, prologue, down: down.clone(), across: across.clone() }
     }
@@ -200,27 +227,18 @@ impl Emitter<'_> {
     }
 
     /// The product of rows `from..to` with all columns for the current batch.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one product")]
-    fn product(
-        &mut self,
-        c: &Contraction,
-        groups: &Groups,
-        (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
-        (gemm, call): (&Gemm, Value),
-        (from, to): (Value, Value),
-        columns: Value,
-        inner: Value,
-    ) {
-        let whole = |m: &Matrix| matches!(m, Matrix::InPlace(_));
-        let all_whole = whole(&left.matrix) && whole(&right.matrix) && whole(result);
+    fn product(&mut self, product: &Product<'_>, from: Value, to: Value) {
+        let Product { left, right, result, gemm, columns, inner, .. } = product;
+        let (columns, inner) = (*columns, *inner);
+        let all_whole = [&left.matrix, &right.matrix, result].iter().all(|m| matches!(m, Matrix::InPlace(_)));
         // If all matrices are in place, one call of the GEMM multiplies them whole: it does its own
         // blocking. Otherwise the loops below follow its block sizes, since packed factors hold one
         // block.
         let step = |n: i64| (!all_whole).then_some(n);
         let [row, column, at, block] = [(); 4].map(|()| self.new_index());
         let zero = self.int(0);
-        self.tiles(row, (from, to), step(ROWS), &mut |e, rows| {
-            e.tiles(column, (zero, columns), step(COLUMNS), &mut |e, columns| {
+        self.tiles(row, from..to, step(ROWS), &mut |e, rows| {
+            e.tiles(column, zero..columns, step(COLUMNS), &mut |e, columns| {
                 // The loop over inner indices runs at least once, so that the result is 0 if there
                 // is nothing to sum.
                 e.repeat(&[zero], |e, state| {
@@ -233,14 +251,14 @@ impl Emitter<'_> {
                     let more = e.b.ins().icmp(IntCC::SignedLessThan, next, inner);
                     // A block of the right factor is packed once for all blocks of rows below it.
                     e.fill(right, span, columns);
-                    e.tiles(block, (rows.from, rows.to), step(gemm.rows as i64), &mut |e, block| {
+                    e.tiles(block, rows.from..rows.to, step(gemm.rows as i64), &mut |e, block| {
                         e.fill(left, block, span);
                         let placed = TileRange { origin: rows.origin, ..block };
                         // The GEMM packs the right factor in `work` on its first block of rows, and
                         // finds it there for the others.
                         let packed = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
-                        e.multiply((left, right, result), (gemm, call), [block, span, columns], placed, packed);
-                        let Matrix::Panel { local, down, across } = result else { return };
+                        e.multiply(product, [block, span, columns], placed, packed);
+                        let Matrix::Panel(panel) = result else { return };
                         let done = if sabotage::on(Bug::LostEpilogue) {
                             e.int(0)
                         } else {
@@ -248,7 +266,7 @@ impl Emitter<'_> {
                         };
                         // The tile is complete after the last block of inner indices.
                         e.when(done, &[], |e| {
-                            e.epilogue(c, groups, (*local, *down, *across), placed, columns);
+                            e.epilogue(product, *panel, placed, columns);
                             vec![]
                         });
                     });
@@ -262,7 +280,7 @@ impl Emitter<'_> {
     fn tiles(
         &mut self,
         origin: IndexId,
-        (from, to): (Value, Value),
+        Range { start: from, end: to }: Range<Value>,
         step: Option<i64>,
         body: &mut dyn FnMut(&mut Self, TileRange),
     ) {
@@ -286,30 +304,33 @@ impl Emitter<'_> {
 
     /// Fills a range of a packed factor.
     fn fill(&mut self, factor: &Factor<'_>, down: TileRange, across: TileRange) {
-        let Matrix::Panel { local, down: down_step, across: across_step } = &factor.matrix else { return };
+        let Matrix::Panel(panel) = &factor.matrix else { return };
+        let (down, across) = (Along { dims: &factor.down, span: down }, Along { dims: &factor.across, span: across });
         let mut body = factor.prologue.body.clone();
-        let at = place((&factor.down, down, *down_step), (&factor.across, across, *across_step));
-        body.push(Statement::Store { buffer: *local, at: vec![Subscript::Affine(at)], value: factor.prologue.value });
-        if *down_step == 1 {
-            self.two_groups((&factor.across, across), (&factor.down, down), &body);
-        } else {
-            self.two_groups((&factor.down, down), (&factor.across, across), &body);
-        }
+        let at = vec![Subscript::Affine(panel.element(down, across))];
+        body.push(Statement::Store { buffer: panel.local, at, value: factor.prologue.value });
+        self.over_panel(*panel, down, across, &body);
+    }
+
+    /// Runs a body whose iterations are independent over a panel, in the order of its memory.
+    fn over_panel(&mut self, panel: Panel, down: Along<'_>, across: Along<'_>, body: &Block) {
+        let (outer, inner) = if panel.down == 1 { (across, down) } else { (down, across) };
+        self.two_groups(outer, inner, body);
     }
 
     /// Runs a parallel body over ranges of two groups.
-    fn two_groups(&mut self, outer: (&Dims, TileRange), inner: (&Dims, TileRange), body: &Block) {
-        let outer_axes = self.axes(outer.0, &[body]);
-        let inner_axes = self.axes(inner.0, &[body]);
+    fn two_groups(&mut self, outer: Along<'_>, inner: Along<'_>, body: &Block) {
+        let outer_axes = self.axes(outer.dims, &[body]);
+        let inner_axes = self.axes(inner.dims, &[body]);
         let inside = |e: &mut Self| match inner_axes.split_last() {
             Some((last, _)) => {
-                let range = (inner.1.from, inner.1.to);
+                let range = (inner.span.from, inner.span.to);
                 e.ranged(&inner_axes, range, &mut |e, from, to| e.innermost(last, from, to, body));
             }
             None => e.block(body),
         };
         let Some((last, _)) = outer_axes.split_last() else { return inside(self) };
-        self.ranged(&outer_axes, (outer.1.from, outer.1.to), &mut |e, from, to| {
+        self.ranged(&outer_axes, (outer.span.from, outer.span.to), &mut |e, from, to| {
             e.counted(from, to, 1, &[], |e, i, _| {
                 e.bind(last.index, i);
                 inside(e);
@@ -318,42 +339,34 @@ impl Emitter<'_> {
         });
     }
 
-    fn epilogue(
-        &mut self,
-        c: &Contraction,
-        groups: &Groups,
-        (local, down, across): (BufferId, i64, i64),
-        rows: TileRange,
-        columns: TileRange,
-    ) {
-        let at = place((&groups.rows, rows, down), (&groups.columns, columns, across));
-        let load = Op::Load { buffer: local, view: None, at: vec![Subscript::Affine(at)] };
+    fn epilogue(&mut self, product: &Product<'_>, panel: Panel, rows: TileRange, columns: TileRange) {
+        let Product { contraction: c, groups, .. } = product;
+        let down = Along { dims: &groups.rows, span: rows };
+        let across = Along { dims: &groups.columns, span: columns };
+        let at = vec![Subscript::Affine(panel.element(down, across))];
+        let load = Op::Load { buffer: panel.local, view: None, at };
         let mut body = vec![Statement::Let { value: c.result, op: load }];
         body.extend(c.epilogue.iter().cloned());
-        if down == 1 {
-            self.two_groups((&groups.columns, columns), (&groups.rows, rows), &body);
-        } else {
-            self.two_groups((&groups.rows, rows), (&groups.columns, columns), &body);
-        }
+        self.over_panel(panel, down, across, &body);
     }
 
     /// The address of a range of a matrix, and its strides in elements.
     fn part(&mut self, matrix: &Matrix, down: TileRange, across: TileRange) -> (Value, Value, Value) {
         match matrix {
-            Matrix::Panel { local, down: down_step, across: across_step } => {
+            Matrix::Panel(panel) => {
                 let mut elements = self.int(0);
-                for (span, step) in [(down, *down_step), (across, *across_step)] {
+                for (span, step) in [(down, panel.down), (across, panel.across)] {
                     let origin = self.index_value(span.origin);
                     // A panel starts at the range's origin: only the distance from it counts.
                     let before = self.b.ins().isub(span.from, origin);
                     let before = self.b.ins().imul_imm_s(before, step);
                     elements = self.b.ins().iadd(elements, before);
                 }
-                let start = self.base(*local);
-                let start = self.element(start, scalar::register(self.buffer_dtype(*local)), elements);
-                let (down, across) =
-                    if sabotage::on(Bug::TurnedPanel) { (across_step, down_step) } else { (down_step, across_step) };
-                (start, self.int(*down), self.int(*across))
+                let start = self.base(panel.local);
+                let start = self.element(start, scalar::register(self.buffer_dtype(panel.local)), elements);
+                let turned = sabotage::on(Bug::TurnedPanel);
+                let (down, across) = if turned { (panel.across, panel.down) } else { (panel.down, panel.across) };
+                (start, self.int(down), self.int(across))
             }
             Matrix::InPlace(m) => {
                 let (start, near) = self.address(m.buffer, &m.origin);
@@ -372,12 +385,12 @@ impl Emitter<'_> {
     /// Emits one call of the matrix product. Rows of the result are relative to the panel.
     fn multiply(
         &mut self,
-        (left, right, result): (&Factor<'_>, &Factor<'_>, &Matrix),
-        (gemm, call): (&Gemm, Value),
+        product: &Product<'_>,
         [rows, inner, columns]: [TileRange; 3],
         placed: TileRange,
         packed: Value,
     ) {
+        let Product { left, right, result, gemm, call, .. } = product;
         let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
         let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
         let (b, b_row, b_column) = self.part(&right.matrix, inner, columns);
@@ -407,18 +420,20 @@ impl Emitter<'_> {
             packed = packed,
         ];
         for (at, value) in fields {
-            self.b.ins().store(own_memory(), value, call, offset(at));
+            self.b.ins().store(own_memory(), value, *call, offset(at));
         }
-        self.helpers.run(&mut self.b, gemm.helper, &[call]);
+        self.helpers.run(&mut self.b, gemm.helper, &[*call]);
     }
 }
 
-/// The position in a panel, relative to the beginning of its ranges.
-fn place(down: (&Dims, TileRange, i64), across: (&Dims, TileRange, i64)) -> Affine<IndexId> {
-    let one = |(dims, span, step): (&Dims, TileRange, i64)| {
-        number(dims).sub(&Affine::index(span.origin)).scale(&Size::constant(step))
-    };
-    one(down).add(&one(across))
+impl Panel {
+    /// The position of an element, relative to the beginning of its ranges.
+    fn element(&self, down: Along<'_>, across: Along<'_>) -> Affine<IndexId> {
+        let one = |along: Along<'_>, step: i64| {
+            number(along.dims).sub(&Affine::index(along.span.origin)).scale(&Size::constant(step))
+        };
+        one(down, self.down).add(&one(across, self.across))
+    }
 }
 
 /// The store of the epilogue, if it consists of nothing else.

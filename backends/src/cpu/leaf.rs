@@ -595,7 +595,7 @@ impl Build<'_, '_> {
                         build.inline(otherwise, dtypes, names)?;
                         results.iter().map(|(.., no)| names.get(no).copied()).collect()
                     })?;
-                    let pairs: Vec<_> = then.1.iter().copied().zip(otherwise.1.iter().copied()).collect();
+                    let pairs: Vec<_> = then.results.iter().copied().zip(otherwise.results.iter().copied()).collect();
                     self.sides(condition, then, otherwise);
                     for ((result, ..), (yes, no)) in results.iter().zip(pairs) {
                         let id = self.push(dtypes[*result], Inst::Select(condition, yes, no));

@@ -127,7 +127,7 @@ impl Runner {
         let binding = Binding::of_call(&program.symbols, &self.params, &program.requires, inputs)?;
         let frames = || self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         let mut frame = frames().pop().unwrap_or_default();
-        let done = self.run_in(&mut frame, binding, (inputs, outputs), threads, watch);
+        let done = self.run_in(&mut frame, binding, inputs, outputs, threads, watch);
         frame.temporaries.trim();
         frame.scratch.trim();
         frames().push(frame);
@@ -138,7 +138,8 @@ impl Runner {
         &self,
         frame: &mut Frame,
         binding: Binding,
-        (inputs, outputs): (&[ArrayRef<'_>], &mut [ArrayMut<'_>]),
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
         threads: usize,
         watch: Watch<'_>,
     ) -> Result<(), RunError> {

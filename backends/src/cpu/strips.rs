@@ -17,7 +17,7 @@ use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
 use super::branch::Branch;
-use super::columns::{self, MOST, Phase, Strip, again};
+use super::columns::{self, ColumnRange, MOST, Phase, Strip, again};
 use super::emit::Emitter;
 use super::fold::{LEVELS, ceil_div};
 use super::lanes128::Operands;
@@ -134,7 +134,8 @@ impl<'l> Strips<'l> {
     /// A loop with reductions in the order by blocks.
     fn blocks(&self, e: &mut Emitter<'_>, down: &Down<'_>, axis: &Axis, strip: Strip) {
         let Down { nest, sums, rows, .. } = down;
-        let columns = (strip.from, strip.to);
+        let Strip { from, to, .. } = strip;
+        let columns = ColumnRange { leaf: self.leaf, operands: &self.operands, strip: Some(strip), from, to };
         let zero = e.int(0);
         // A single block needs no pairwise levels.
         let several = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, axis.extent, BLOCK as i64);
@@ -148,7 +149,7 @@ impl<'l> Strips<'l> {
         let each = |e: &mut Emitter<'_>, finish: bool, number: Value| {
             for (k, memory, levels) in &accumulators {
                 let fold = nest.reductions[*k].fold;
-                columns::groups(e, (self.leaf, &self.operands, Some(strip)), columns, 1, &mut |l| {
+                columns.groups(e, 1, &mut |l| {
                     let levels = l.levels_of(fold, *levels);
                     let sum = l.load_lanes(*memory, fold.dtype);
                     if finish {
@@ -166,7 +167,7 @@ impl<'l> Strips<'l> {
             e.poll();
             let past = e.b.ins().iadd_imm_s(first, BLOCK as i64);
             let past = e.least(past, axis.extent);
-            rows.run(e, (first, past), columns);
+            rows.run(e, (first, past), (from, to));
             e.when(several, &[], |e| {
                 let number = e.b.ins().ushr_imm_u(first, i64::from(BLOCK.ilog2()));
                 each(e, false, number);

@@ -10,7 +10,7 @@ use ir::order::BLOCK;
 use ir::sched::{Tiles, is_scalar};
 use ir::{Affine, Size};
 
-use super::columns;
+use super::columns::{self, ColumnRange};
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
 use super::lanes128::{Lanes128, Operands, Registers, vector};
@@ -137,7 +137,9 @@ impl Emitter<'_> {
 
     fn clear_sums(&mut self, leaf: &Leaf, sums: &Sums, part: (Value, Value)) {
         let operands = Operands::new(self, leaf);
-        columns::groups(self, (leaf, &operands, None), part, 4, &mut |l| {
+        let (from, to) = part;
+        let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
+        columns.groups(self, 4, &mut |l| {
             let empty: Registers = sums.rows.iter().flat_map(|(fold, ..)| l.constant(fold.identity())).collect();
             sums.store(l, &empty);
         });
@@ -178,7 +180,9 @@ impl Emitter<'_> {
             let axes = columns::axes(self, nest);
             let groups = columns::groups_of(leaf, nest, 0);
             let levels: Vec<_> = nest.reductions.iter().map(|_| None).collect();
-            columns::groups(self, (leaf, &operands, None), part, groups, &mut |l| {
+            let (from, to) = part;
+            let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
+            columns.groups(self, groups, &mut |l| {
                 let mut state = vec![l.e.int(0)];
                 state.extend(sums.load(l));
                 let last = l.iterate(nest, &axes, Some(rows), &levels, &state, &mut Done::new(leaf));

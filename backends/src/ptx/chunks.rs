@@ -65,9 +65,9 @@ impl Emitter<'_> {
             // are LANES apart.
             let first = e.b().op(Opcode::Mad, Type::S64, &[number.into(), (SCAN_CHUNK as i64).into(), thread.into()]);
             let elements = e.thread_elements(first, axes.total, LANES as i64, EACH);
-            e.chunk = Some(Chunk { phase, number, buffers: buffers.clone() });
+            e.scans.chunk = Some(Chunk { phase, number, buffers: buffers.clone() });
             e.elements(index, &body, &elements, &[]);
-            e.chunk = None;
+            e.scans.chunk = None;
             // The next chunk overwrites the values that this one reads.
             e.b().barrier();
         });
@@ -76,7 +76,7 @@ impl Emitter<'_> {
     /// Prefixes of a chunk's elements as prefixes of all: or, where that is what is asked for, the
     /// last of them handed on.
     pub(super) fn past_chunk(&mut self, value: ValueId, fold: Merging, prefixes: Vec<Vec<Reg>>) -> Vec<Vec<Reg>> {
-        let Some(Chunk { phase, number, buffers }) = self.chunk.clone() else { return prefixes };
+        let Some(Chunk { phase, number, buffers }) = self.scans.chunk.clone() else { return prefixes };
         let Some(buffer) = buffers.get(&value) else { return prefixes };
         let place = self.place_of_chunk(*buffer, number);
         if phase == Phase::Totals {
@@ -100,7 +100,7 @@ impl Emitter<'_> {
 
     /// Turns the results of single chunks into those of the chunks before each.
     fn befores(&mut self, fold: Merging, buffer: BufferId, count: Reg) {
-        let threads = i64::from(self.threads);
+        let threads = i64::from(self.mapping.threads);
         let bytes = usize::try_from(threads * PLACE).unwrap_or(0);
         let at = self.b().take(Space::Shared, bytes);
         let thread = self.special(Special::Tid);

@@ -13,10 +13,11 @@ use ir::nest::{BufferId, Loop, LoopKind, Reduction, Statement};
 use ir::order::BLOCK;
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter, ExecScope};
+use super::emit::{Argument, Emitter};
 use super::fold::{Levels, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
+use super::state::ExecScope;
 use crate::fold::Merging;
 
 /// The shape of a strip.
@@ -59,13 +60,7 @@ pub(super) struct Strip {
 
 impl StripShape {
     /// The address of the first element of a column's scratch, for this thread.
-    pub(super) fn scratch(
-        self,
-        b: &mut Builder,
-        first: Reg,
-        (block, stride): (Reg, Reg),
-        (thread, bytes): (Reg, i64),
-    ) -> Reg {
+    pub(super) fn scratch(self, b: &mut Builder, first: Reg, block: Reg, stride: Reg, thread: Reg, bytes: i64) -> Reg {
         let owners = b.op2(Opcode::Mul, Type::S64, block, self.width);
         let base = b.op(Opcode::Mad, Type::S64, &[owners.into(), stride.into(), first.into()]);
         let column = b.op2(Opcode::And, Type::B64, thread, self.width - 1);
@@ -228,7 +223,7 @@ impl Emitter<'_> {
     /// tree; then the threads combine their results pairwise.
     fn reduce_in_strip(&mut self, strip: Strip, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &l.body);
-        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        let joins = l.dims.iter().any(|(index, _)| self.mapping.joins.contains(index));
         let block = if joins { 1 } else { BLOCK as i64 };
         let sums: Vec<Sum> = self.sums_of(reductions).into_iter().map(|fold| self.sum(fold, true)).collect();
         let count = self.ceil_div(axes.total, block);
@@ -292,7 +287,7 @@ impl Emitter<'_> {
     fn merge_in_column(&mut self, strip: Strip, sum: &Sum) {
         let fold = sum.fold;
         let size = fold.bytes(self.program);
-        let bytes = self.threads as usize * size as usize;
+        let bytes = self.mapping.threads as usize * size as usize;
         let at = self.b().take(Space::Shared, bytes);
         let thread = self.special(Special::Tid);
         let place = self.b().element(Space::Shared, at, thread, size);

@@ -11,11 +11,12 @@ use super::build::Control;
 use super::chunks;
 use super::columns;
 use super::contract::Tiled;
-use super::emit::{Argument, Emitter, ExecScope, ScratchScope, SyncScope};
+use super::emit::{Argument, Emitter};
 use super::inst::{Opcode, Special, Type};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
 use super::row_mapping::RowMapping;
 use super::rows::Rows;
+use super::state::{ExecScope, ScratchScope, SyncScope};
 use super::stencil::Stencil;
 use super::transpose::Transpose;
 use super::vectors::Vectors;
@@ -175,7 +176,7 @@ impl Variant {
     /// A variant of the code that an emitter has generated. The block size is the one that the
     /// emitter was created with, unless it depends on the sizes of a call.
     fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, guard: Guard) -> Variant {
-        let scratch_scope = e.scratch_scope;
+        let scratch_scope = e.mapping.scratch_scope;
         let (function, arguments) = e.finish(name.clone());
         let threads = threads.unwrap_or(Threads::Number(function.threads));
         let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
@@ -221,7 +222,7 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     }
     variants.push(match (&part.run, part.root()) {
         (Run::Phase { phase, results }, _) => in_chunks(program, part, (*phase, results), name.to_owned()),
-        (_, Some((before, Statement::Contract(c)))) => contracted(program, part, (before, c), math, name.to_owned()),
+        (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
         _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
     });
     variants
@@ -257,7 +258,7 @@ fn in_chunks(program: &Program, part: &Part, (phase, results): (Phase, &[BufferI
 fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: RowMapping) -> Variant {
     let scratch_scope = if mapping.sync_scope == SyncScope::Warp { ScratchScope::Warp } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, mapping.threads(), scratch_scope);
-    e.sync_scope = mapping.sync_scope;
+    e.mapping.sync_scope = mapping.sync_scope;
     let mut extents = None;
     if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
@@ -278,7 +279,8 @@ fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: R
 fn contracted(
     program: &Program,
     part: &Part,
-    (before, c): (&[Statement], &Contraction),
+    before: &[Statement],
+    c: &Contraction,
     math: Math,
     name: String,
 ) -> Variant {
@@ -316,7 +318,7 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
     let mut e = Emitter::new(program, part, threads, scratch_scope);
     // Partial results of whole reductions are combined at the top level, those of columns inside a
     // loop over the columns.
-    e.runs = root.is_none();
+    e.mapping.runs = root.is_none();
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
@@ -339,12 +341,12 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
                 _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| independent) => {
                     // Without this the assembler hoists all loads of a column. Their registers cost
                     // more in occupancy than they gain in latency.
-                    e.resident = Some(5);
+                    e.mapping.resident = Some(5);
                     e.in_columns(l, &stencil);
                     Grid::Patches(extents)
                 }
                 _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| independent && extents.is_some()) => {
-                    e.resident = vectors.resident();
+                    e.mapping.resident = vectors.resident();
                     e.in_vectors(l, &vectors);
                     Grid::Threads(extents, vectors.each())
                 }

@@ -144,11 +144,25 @@ pub(super) struct TileRange {
     pub(super) count: Reg,
 }
 
+/// One side of a tile: the indices of its rows or columns, and the range that it covers.
+#[derive(Clone, Copy)]
+pub(super) struct TileSide<'c> {
+    pub(super) dims: &'c Dims,
+    pub(super) range: TileRange,
+}
+
+/// The indices that a contraction sums over, and the number of their values.
+#[derive(Clone, Copy)]
+pub(super) struct Inner<'c> {
+    pub(super) dims: &'c Dims,
+    pub(super) count: Reg,
+}
+
 impl Emitter<'_> {
     /// Computes the tiles of this block.
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
         // With two resident blocks, one can multiply while the other waits for memory.
-        self.resident = Some(2);
+        self.mapping.resident = Some(2);
         let sizes = tiled.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
@@ -167,12 +181,14 @@ impl Emitter<'_> {
             }
             let [row, column] =
                 [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiled.side()));
-            let (rows_of, columns_of) =
-                (TileRange { from: row, count: down }, TileRange { from: column, count: across });
-            let sides = [(rows.as_slice(), rows_of), (columns.as_slice(), columns_of)];
+            let sides = [
+                TileSide { dims: rows, range: TileRange { from: row, count: down } },
+                TileSide { dims: columns, range: TileRange { from: column, count: across } },
+            ];
+            let inner = Inner { dims: inner, count: depth };
             match &tiled.multiplier {
-                Multiplier::Threads(tiles) => e.multiply_by_threads(c, tiles, sides, (inner, depth)),
-                Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, (inner, depth)),
+                Multiplier::Threads(tiles) => e.multiply_by_threads(c, tiles, sides, inner),
+                Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, inner),
             }
         });
     }
@@ -181,15 +197,15 @@ impl Emitter<'_> {
         &mut self,
         c: &Contraction,
         tiles: &Tiles,
-        [rows, columns]: [(&Dims, TileRange); 2],
-        inner: (&Dims, Reg),
+        [rows, columns]: [TileSide<'_>; 2],
+        inner: Inner<'_>,
     ) {
         // Two factors, each in two buffers.
         let memory = 4 * DEPTH * tiles.pitch();
         let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
         let left = self.factor(tiles, &c.left, rows, inner, at);
         let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
-        let sums = self.products(tiles, [&left, &right], inner.1, at);
+        let sums = self.products(tiles, [&left, &right], inner.count, at);
         let epilogue = self.begin_epilogue(c, (tiles.sum, tiles.dtype), [rows, columns]);
         self.epilogue_tile(&epilogue, tiles, &sums, at);
     }

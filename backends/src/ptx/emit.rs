@@ -7,24 +7,22 @@ use cranelift_codegen::entity::SecondaryMap;
 use ir::build::Values;
 use ir::linear::Linear;
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Op, Prefix, Program, ReducerId, Role, SiteId, Statement, Subscript,
-    ValueId,
+    Block, BufferId, Extent, FunctionId, IndexId, Op, Program, ReducerId, Role, SiteId, Statement, Subscript, ValueId,
 };
 use ir::rewrite::Inside;
 use ir::sched::Part;
 use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
-use super::chunks::Chunk;
 use super::columns::{Strip, StripShape};
 use super::fast_division::FastDivision;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::row_mapping::CLUSTER;
 use super::rows::RegisterRow;
 use super::scalar;
-use super::scan::Running;
 use super::staging::StagingBuffer;
-use super::unroll::{DeferredStore, Pointer};
+use super::state::{Addresses, ExecScope, Mapping, Masks, Scans, ScratchScope, SyncScope};
+use super::unroll::DeferredStore;
 
 /// A kernel argument. Each takes eight bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,35 +43,6 @@ pub enum Argument {
     /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
     /// factor in the low half, and in the high half by how much the product is shifted.
     Reciprocal(Size),
-}
-
-/// The threads that execute the current code together, with the same control flow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ExecScope {
-    /// The whole block. All threads have the same values and reach the same barriers; loops
-    /// distribute their iterations over the threads.
-    Block,
-    /// The threads of a block that share a column of a strip. They have the same values; barriers
-    /// are still reached by the whole block.
-    Column,
-    /// A single thread. It must not reach a barrier.
-    Thread,
-}
-
-/// The threads that a synchronization waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SyncScope {
-    Warp,
-    Block,
-    Cluster,
-}
-
-/// The unit that has its own copy of each scratch buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScratchScope {
-    Block,
-    Warp,
-    Thread,
 }
 
 /// The values of a kernel, or of a function while it is being inlined.
@@ -97,21 +66,10 @@ pub(super) struct Emitter<'a> {
     pub(super) shared: BTreeSet<BufferId>,
     /// Whether the kernel stores to memory that it also loads through another buffer.
     pub(super) in_place: bool,
-    pub(super) exec_scope: ExecScope,
-    pub(super) sync_scope: SyncScope,
-    pub(super) scratch_scope: ScratchScope,
-    /// If set, loads, stores and checks are guarded by this predicate.
-    pub(super) valid: Option<Reg>,
-    /// Predicate: true until one of this thread's bounds checks fails, if the kernel has any. After
-    /// that its subscripts are garbage, so loads that use them must be guarded by it.
-    passed: Option<Reg>,
-    /// Loads that are only known to be in bounds if an earlier check has passed.
-    leaning: Vec<(BufferId, Vec<Subscript>)>,
-    /// An index that currently stands for its register plus this constant. It lets unrolled code
-    /// address neighbouring elements by a constant offset.
-    pub(super) ahead: Option<(IndexId, i64)>,
-    /// Hoisted addresses of accesses, computed with the index at its register's value.
-    pub(super) bases: Vec<(BufferId, Affine<IndexId>, Address)>,
+    pub(super) mapping: Mapping<'a>,
+    pub(super) masks: Masks,
+    pub(super) addresses: Addresses,
+    pub(super) scans: Scans,
     /// The row that the threads currently hold in registers.
     pub(super) row: Option<RegisterRow>,
     /// The staging buffer in shared memory for the part of the row that does not fit into
@@ -119,23 +77,9 @@ pub(super) struct Emitter<'a> {
     pub(super) staging: Option<StagingBuffer>,
     /// While code divides without branches: the ranges of operands seen so far.
     pub(super) fast_division: Option<FastDivision>,
-    pub(super) threads: u32,
-    /// The number of blocks that must fit on a multiprocessor.
-    pub(super) resident: Option<u32>,
-    /// Indices of loops over partial results, one iteration per chunk or block.
-    pub(super) joins: &'a [IndexId],
-    /// Whether these are partial results of several chunks each.
-    pub(super) runs: bool,
-    /// The running reductions of the scans being emitted, with their inputs.
-    pub(super) running: BTreeMap<ValueId, (Running, Prefix)>,
-    /// The iteration number of the innermost scan.
-    pub(super) number: Option<Reg>,
-    /// Strength-reduced addresses of the current loop, and the stores of its unrolled iterations
-    /// that are deferred until the loads of later ones have been issued.
-    pub(super) pointers: Vec<Pointer>,
+    /// The stores of unrolled iterations that are deferred until the loads of later ones have been
+    /// issued.
     pub(super) deferred: Option<Vec<DeferredStore>>,
-    /// The current chunk of a long scan.
-    pub(super) chunk: Option<Chunk>,
     /// The shape of strips, if columns are processed in strips.
     pub(super) strip_shape: Option<StripShape>,
     /// The current strip of columns.
@@ -168,9 +112,9 @@ impl<'a> Emitter<'a> {
                 .iter()
                 .for_each(|s| inside.each_leaning(s, &mut |buffer, at| leaning.push((buffer, at.to_vec()))));
         }
+        let masks =
+            Masks { valid: None, passed: checks.then(|| builder.set(Comparison::Eq, Type::U32, 0, 0)), leaning };
         Emitter {
-            passed: checks.then(|| builder.set(Comparison::Eq, Type::U32, 0, 0)),
-            leaning,
             builder,
             program,
             scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
@@ -181,24 +125,22 @@ impl<'a> Emitter<'a> {
             scratch: BTreeMap::new(),
             shared: loaded.intersection(&stored).copied().collect(),
             in_place,
-            exec_scope: ExecScope::Block,
-            sync_scope: if scratch_scope == ScratchScope::Warp { SyncScope::Warp } else { SyncScope::Block },
-            scratch_scope,
-            valid: None,
-            ahead: None,
-            bases: vec![],
+            mapping: Mapping {
+                threads,
+                exec_scope: ExecScope::Block,
+                sync_scope: if scratch_scope == ScratchScope::Warp { SyncScope::Warp } else { SyncScope::Block },
+                scratch_scope,
+                resident: None,
+                joins: &part.joins,
+                runs: false,
+            },
+            masks,
+            addresses: Addresses::default(),
+            scans: Scans::default(),
             row: None,
             staging: None,
             fast_division: None,
-            threads,
-            resident: None,
-            runs: false,
-            joins: &part.joins,
-            running: BTreeMap::new(),
-            number: None,
-            pointers: vec![],
             deferred: None,
-            chunk: None,
             strip_shape: None,
             strip: None,
         }
@@ -206,9 +148,9 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
-        let function = self.builder.finish(name, bytes, self.threads);
-        let cluster = (self.sync_scope == SyncScope::Cluster).then_some(CLUSTER);
-        (super::inst::Function { cluster, resident: self.resident, ..function }, self.arguments)
+        let function = self.builder.finish(name, bytes, self.mapping.threads);
+        let cluster = (self.mapping.sync_scope == SyncScope::Cluster).then_some(CLUSTER);
+        (super::inst::Function { cluster, resident: self.mapping.resident, ..function }, self.arguments)
     }
 
     // Values, indices and sizes.
@@ -290,7 +232,7 @@ impl<'a> Emitter<'a> {
 
     /// The constant by which an affine expression exceeds what its index registers give.
     pub(super) fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
-        let Some((index, by)) = self.ahead else { return Size::constant(0) };
+        let Some((index, by)) = self.addresses.ahead else { return Size::constant(0) };
         &affine.coefficient(index) * &Size::constant(by)
     }
 
@@ -321,13 +263,13 @@ impl<'a> Emitter<'a> {
         if let Some(shape) = self.strip_shape {
             let thread = self.special(Special::Tid);
             let bytes = self.element_bytes(buffer) / shape.width;
-            let base = self.builder.first(|b| shape.scratch(b, first, (block, stride), (thread, bytes)));
+            let base = self.builder.first(|b| shape.scratch(b, first, block, stride, thread, bytes));
             self.scratch.insert(buffer, base);
             return base;
         }
         let (threads, thread) = (self.special(Special::Ntid), self.special(Special::Tid));
         let mad = [block.into(), threads.into(), thread.into()];
-        let owner_number = match self.scratch_scope {
+        let owner_number = match self.mapping.scratch_scope {
             ScratchScope::Block => block,
             ScratchScope::Thread => self.builder.first(|b| b.op(Opcode::Mad, Type::S64, &mad)),
             ScratchScope::Warp => self.builder.first(|b| {
@@ -351,7 +293,8 @@ impl<'a> Emitter<'a> {
     /// The address of an access with the index at its register's value. Constant parts go into the
     /// offset, so that accesses a constant distance apart share one register.
     pub(super) fn first_address(&mut self, buffer: BufferId, linear: &Linear) -> Address {
-        if let Some((.., base)) = self.bases.iter().find(|(b, affine, _)| *b == buffer && *affine == linear.affine)
+        if let Some((.., base)) =
+            self.addresses.bases.iter().find(|(b, affine, _)| *b == buffer && *affine == linear.affine)
             && linear.values.is_empty()
         {
             return *base;
@@ -407,19 +350,19 @@ impl<'a> Emitter<'a> {
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let ty = scalar::memory(dtype);
-        let mut condition = self.valid;
+        let mut condition = self.masks.valid;
         if !linear.values.is_empty() {
             let shape = &self.program.buffers[buffer].shape;
             let elements = shape.iter().fold(Size::constant(1), |product, length| &product * length);
             let elements = self.size(&elements);
             let some = self.builder.set(Comparison::Gt, Type::S64, elements, 0);
-            let others = [self.valid, self.passed].into_iter().flatten();
+            let others = [self.masks.valid, self.masks.passed].into_iter().flatten();
             condition = Some(others.fold(some, |all, one| self.builder.op2(Opcode::And, Type::Pred, all, one)));
-        } else if let Some(passed) = self.passed
-            && self.leaning.iter().any(|(b, other)| *b == buffer && other == at)
+        } else if let Some(passed) = self.masks.passed
+            && self.masks.leaning.iter().any(|(b, other)| *b == buffer && other == at)
         {
             let both = |e: &mut Self, valid| e.builder.op2(Opcode::And, Type::Pred, valid, passed);
-            condition = Some(self.valid.map_or(passed, |valid| both(self, valid)));
+            condition = Some(self.masks.valid.map_or(passed, |valid| both(self, valid)));
         }
         // A guarded load that does not happen must still define its register.
         let loaded = if let Some(some) = condition {
@@ -447,7 +390,7 @@ impl<'a> Emitter<'a> {
         // Threads past the last column of a strip repeat its work, but only store to their own
         // scratch.
         let shares = self.program.buffers[buffer].role != Role::Scratch;
-        let only = self.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
+        let only = self.masks.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
         self.store_or_defer(scalar::memory(dtype), reg, address, only);
     }
 
@@ -470,7 +413,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn statement(&mut self, statement: &Statement) {
         match statement {
             Statement::Let { value, op } => self.let_(*value, op),
-            Statement::Store { buffer, at, value } if self.exec_scope == ExecScope::Thread => {
+            Statement::Store { buffer, at, value } if self.mapping.exec_scope == ExecScope::Thread => {
                 self.store(*buffer, at, *value)
             }
             Statement::Store { buffer, at, value } => {
@@ -496,7 +439,7 @@ impl<'a> Emitter<'a> {
     /// The index of the thread in its synchronization scope.
     pub(super) fn rank(&mut self) -> Reg {
         let thread = self.special(Special::Tid);
-        match self.sync_scope {
+        match self.mapping.sync_scope {
             SyncScope::Warp => self.builder.op2(Opcode::And, Type::B64, thread, 31),
             SyncScope::Block => thread,
             SyncScope::Cluster => {
@@ -514,7 +457,7 @@ impl<'a> Emitter<'a> {
 
     /// Synchronizes the threads of the current scope.
     pub(super) fn sync(&mut self) {
-        match self.sync_scope {
+        match self.mapping.sync_scope {
             SyncScope::Warp => self.builder.warp_barrier(),
             SyncScope::Block => self.builder.barrier(),
             SyncScope::Cluster => self.builder.cluster_barrier(),
@@ -523,7 +466,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether this thread performs the stores of its execution scope.
     fn is_leader(&mut self) -> Reg {
-        match (self.exec_scope, self.strip) {
+        match (self.mapping.exec_scope, self.strip) {
             (ExecScope::Column, Some(strip)) => strip.leader,
             _ => self.is_first(),
         }
@@ -575,7 +518,7 @@ impl<'a> Emitter<'a> {
                 let x = self.value(*a);
                 match (op, self.scope.dtypes[*a], self.fast_division) {
                     (UnaryOp::Sqrt, Dtype::F32, Some(fast_division)) => {
-                        fast_division.root(&mut self.builder, self.valid, x)
+                        fast_division.root(&mut self.builder, self.masks.valid, x)
                     }
                     (_, dtype, _) => scalar::unary(&mut self.builder, *op, dtype, x),
                 }
@@ -584,7 +527,7 @@ impl<'a> Emitter<'a> {
                 let (x, y) = (self.value(*a), self.value(*b));
                 match (op, self.scope.dtypes[*a], self.fast_division) {
                     (BinaryOp::Div, Dtype::F32, Some(fast_division)) => {
-                        fast_division.quotient(&mut self.builder, self.valid, x, y)
+                        fast_division.quotient(&mut self.builder, self.masks.valid, x, y)
                     }
                     (_, dtype, _) => scalar::binary(&mut self.builder, *op, dtype, x, y),
                 }
@@ -660,11 +603,11 @@ impl<'a> Emitter<'a> {
         let fault = self.argument(Argument::Fault);
         let inside = self.builder.set(Comparison::Lt, Type::U64, index, bound);
         let mut outside = self.builder.op(Opcode::Not, Type::Pred, &[inside.into()]);
-        if let Some(valid) = self.valid {
+        if let Some(valid) = self.masks.valid {
             outside = self.builder.op2(Opcode::And, Type::Pred, outside, valid);
         }
         self.when(outside, |e| {
-            if let Some(passed) = e.passed {
+            if let Some(passed) = e.masks.passed {
                 e.builder.op_to(passed, Opcode::And, Type::Pred, &[passed.into(), inside.into()]);
             }
             let at = |offset| Address { base: Some(fault), offset };

@@ -6,12 +6,13 @@ use ir::nest::Contraction;
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
-use super::contract::{Dims, TileRange, bytes, held};
-use super::emit::{Emitter, ExecScope};
+use super::contract::{TileRange, TileSide, bytes, held};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::Axes;
 use super::rows::is_flat;
 use super::scalar;
+use super::state::ExecScope;
 
 /// The number of elements that a thread processes together, so that their loads overlap.
 const AT_ONCE: i64 = 4;
@@ -46,9 +47,9 @@ impl Emitter<'_> {
         &mut self,
         c: &'c Contraction,
         dtypes: (Dtype, Dtype),
-        [rows, columns]: [(&Dims, TileRange); 2],
+        [rows, columns]: [TileSide<'_>; 2],
     ) -> Epilogue<'c> {
-        let [rows, columns] = [rows, columns].map(|(dims, span)| (self.axes(dims, &c.epilogue), span));
+        let [rows, columns] = [rows, columns].map(|side| (self.axes(side.dims, &c.epilogue), side.range));
         Epilogue { c, dtypes, rows, columns }
     }
 
@@ -65,7 +66,7 @@ impl Emitter<'_> {
         let within = if sabotage::on(Bug::PtxEdge) { Comparison::Le } else { Comparison::Lt };
         let in_row = self.b().set(within, Type::S64, column, across.count);
         let end = self.int(staged.rows);
-        let step = i64::from(self.threads) / staged.side;
+        let step = i64::from(self.mapping.threads) / staged.side;
         // Elements are processed together only if none loads what another one stores.
         let together = is_flat(&c.epilogue) && self.shared.is_empty();
         self.when(in_row, |e| {
@@ -74,18 +75,16 @@ impl Emitter<'_> {
             e.counted(begin, end, step * each, |e, low| {
                 if !together {
                     let (row, inside) = e.row_of(epilogue, staged, low, first);
-                    return e.when(inside, |e| e.epilogue_element(epilogue, staged, (base, low, row)));
+                    return e.when(inside, |e| e.epilogue_element(epilogue, staged, base, low, row));
                 }
                 // Issue the loads of several rows before the first store.
-                let outer = e.deferred.replace(vec![]);
-                for k in 0..AT_ONCE {
-                    let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
-                    let (row, inside) = e.row_of(epilogue, staged, low, first);
-                    e.valid = Some(inside);
-                    e.epilogue_element(epilogue, staged, (base, low, row));
-                }
-                e.valid = None;
-                let stores = std::mem::replace(&mut e.deferred, outer).unwrap_or_default();
+                let stores = e.deferring(|e| {
+                    for k in 0..AT_ONCE {
+                        let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
+                        let (row, inside) = e.row_of(epilogue, staged, low, first);
+                        e.masked(inside, |e| e.epilogue_element(epilogue, staged, base, low, row));
+                    }
+                });
                 stores.into_iter().for_each(|store| e.make_store(store));
             });
         });
@@ -104,12 +103,7 @@ impl Emitter<'_> {
         (row, inside)
     }
 
-    fn epilogue_element(
-        &mut self,
-        epilogue: &Epilogue<'_>,
-        staged: &StagedAccumulator,
-        (base, low, row): (Reg, Reg, Reg),
-    ) {
+    fn epilogue_element(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, base: Reg, low: Reg, row: Reg) {
         let Epilogue { c, dtypes: (sum, dtype), rows: (rows, _), .. } = epilogue;
         let place = self.b().op(Opcode::Mad, Type::S64, &[low.into(), staged.pitch.into(), base.into()]);
         let element = self.b().load(Space::Shared, held(*sum), Address { base: Some(place), offset: staged.at });

@@ -11,16 +11,17 @@ use ir::nest::{BufferId, IndexId, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
 use super::build::Control;
-use super::contract::{DEPTH, Dims, QUAD, THREADS, TileRange, Tiles, bytes, held, length};
-use super::emit::{Argument, Emitter, ExecScope};
+use super::contract::{DEPTH, Dims, Inner, QUAD, THREADS, TileSide, Tiles, bytes, held, length};
+use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
+use super::state::ExecScope;
 
 /// A factor of the contraction being emitted.
 pub(super) struct Factor<'c> {
     prologue: &'c Prologue,
-    outer: (&'c Dims, TileRange),
-    inner: (&'c Dims, Reg),
+    outer: TileSide<'c>,
+    inner: Inner<'c>,
     /// The offset of its first tile in shared memory.
     at: i64,
     matrix: Option<Matrix>,
@@ -71,11 +72,11 @@ impl Emitter<'_> {
         &mut self,
         tiles: &Tiles,
         prologue: &'c Prologue,
-        outer: (&'c Dims, TileRange),
-        inner: (&'c Dims, Reg),
+        outer: TileSide<'c>,
+        inner: Inner<'c>,
         at: i64,
     ) -> Factor<'c> {
-        let steps = self.steps(prologue, prologue.value, outer.0, inner.0);
+        let steps = self.steps(prologue, prologue.value, outer.dims, inner.dims);
         let matrix = steps.map(|steps| self.matrix(tiles, &steps, outer, inner, at));
         Factor { prologue, outer, inner, at, matrix }
     }
@@ -134,8 +135,8 @@ impl Emitter<'_> {
         &mut self,
         tiles: &Tiles,
         steps: &Steps,
-        (outer, span): (&Dims, TileRange),
-        (inner, _): (&Dims, Reg),
+        TileSide { dims: outer, range: span }: TileSide<'_>,
+        Inner { dims: inner, .. }: Inner<'_>,
         at: i64,
     ) -> Matrix {
         let width = self.element_bytes(steps.buffer);
@@ -178,7 +179,7 @@ impl Emitter<'_> {
     pub(super) fn fetch(&mut self, factor: &Factor<'_>, from: Reg) {
         let Some(matrix) = &factor.matrix else { return };
         let ty = scalar::memory(matrix.dtype);
-        let (span, end) = (factor.outer.1, factor.inner.1);
+        let (span, end) = (factor.outer.range, factor.inner.count);
         let mut inner_of = vec![];
         // Clear all elements first: those out of bounds keep the zero.
         for quad in &matrix.quads {
@@ -260,7 +261,7 @@ impl Emitter<'_> {
 
     /// Computes a tile element by element and stores it.
     fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
-        let ((outer, span), (inner, end)) = (factor.outer, factor.inner);
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end }) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
         let deep = self.loads_deep(factor.prologue, inner);

@@ -20,9 +20,10 @@ use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId
 use ir::{BinaryOp, Dtype, UnaryOp, visit};
 
 use super::build::{Builder, Control};
-use super::emit::{Emitter, ExecScope};
+use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Operand, Reg, Type};
 use super::rows::ElementLoop;
+use super::state::ExecScope;
 
 /// The smallest dividend, 2^-40, and the largest divisor, 2^80, as bits of an `f32`.
 const LEAST: Operand = Operand::F32((127 - 40) << 23);
@@ -151,25 +152,25 @@ impl Emitter<'_> {
     pub(super) fn divide_batch(&mut self, element_loop: &ElementLoop<'_>, places: Range<usize>) {
         let ElementLoop { index, body, elements, uniform, loaded } = element_loop;
         let all = |e: &mut Self| {
-            let outer = e.deferred.replace(vec![]);
-            for place in places.clone() {
-                e.select_element(*index, elements, place);
-                for statement in *body {
-                    match statement {
-                        Statement::Let { value, .. } if place > places.start && uniform.contains(value) => {}
-                        Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {
-                            e.define(*value, values[place]);
+            e.deferring(|e| {
+                for place in places.clone() {
+                    e.select_element(*index, elements, place);
+                    for statement in *body {
+                        match statement {
+                            Statement::Let { value, .. } if place > places.start && uniform.contains(value) => {}
+                            Statement::Let { value, .. } if let Some(values) = loaded.get(value) => {
+                                e.define(*value, values[place]);
+                            }
+                            Statement::Let { .. }
+                            | Statement::Store { .. }
+                            | Statement::If { .. }
+                            | Statement::Loop(_)
+                            | Statement::Contract(_) => e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)),
                         }
-                        Statement::Let { .. }
-                        | Statement::Store { .. }
-                        | Statement::If { .. }
-                        | Statement::Loop(_)
-                        | Statement::Contract(_) => e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)),
                     }
                 }
-            }
-            e.deselect_element();
-            std::mem::replace(&mut e.deferred, outer).unwrap_or_default()
+                e.deselect_element();
+            })
         };
         let mut stores = vec![];
         let is_valid = self.with_fast_division(|e| {

@@ -7,10 +7,11 @@ use ir::sabotage::{self, Bug};
 use ir::{Monoid, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, ExecScope};
+use super::emit::{Argument, Emitter};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::rows::is_flat;
+use super::state::ExecScope;
 use crate::fold::{Fold, Merging};
 
 /// The number of elements that a thread processes together, so that their loads overlap.
@@ -127,13 +128,13 @@ impl Emitter<'_> {
     }
 
     pub(super) fn loop_(&mut self, l: &Loop) {
-        if self.row.is_some() && self.exec_scope == ExecScope::Block {
+        if self.row.is_some() && self.mapping.exec_scope == ExecScope::Block {
             return self.row_loop(l);
         }
-        match (&l.kind, self.exec_scope) {
+        match (&l.kind, self.mapping.exec_scope) {
             (LoopKind::Parallel, ExecScope::Block) => {
                 let axes = self.axes(&l.dims, &l.body);
-                let (thread, threads) = (self.special(Special::Tid), i64::from(self.threads));
+                let (thread, threads) = (self.special(Special::Tid), i64::from(self.mapping.threads));
                 // For a flat body with a single index, process several elements at a time, so that
                 // their loads overlap.
                 match axes.only().filter(|_| is_flat(&l.body)) {
@@ -158,13 +159,6 @@ impl Emitter<'_> {
     pub(super) fn iteration(&mut self, axes: &Axes, number: Reg, body: &Block) {
         self.unravel(axes, number);
         self.in_exec_scope(ExecScope::Thread, |e| e.block(body));
-    }
-
-    pub(super) fn in_exec_scope<T>(&mut self, exec_scope: ExecScope, make: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.exec_scope, exec_scope);
-        let made = make(self);
-        self.exec_scope = outer;
-        made
     }
 
     /// Runs the iterations sequentially.

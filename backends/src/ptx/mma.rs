@@ -14,10 +14,11 @@ use ir::nest::{Contraction, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size};
 
 use super::build::Control;
-use super::contract::{Dims, TileRange};
-use super::emit::{Emitter, ExecScope};
+use super::contract::{Inner, TileSide};
+use super::emit::Emitter;
 use super::epilogue::StagedAccumulator;
 use super::inst::{Address, Comparison, Factors, Opcode, Operand, Reg, Space, Special, Type};
+use super::state::ExecScope;
 use super::{Math, scalar};
 
 /// The number of threads in a block.
@@ -122,8 +123,8 @@ struct FactorPipeline<'c> {
     side: Side,
     prologue: &'c Prologue,
     taken: ValueId,
-    outer: (&'c Dims, TileRange),
-    inner: (&'c Dims, Reg),
+    outer: TileSide<'c>,
+    inner: Inner<'c>,
     deep: bool,
     pitch: i64,
     async_copies: Option<AsyncCopies>,
@@ -160,13 +161,13 @@ impl Emitter<'_> {
         &mut self,
         c: &Contraction,
         units: &TensorUnits,
-        [rows, columns]: [(&Dims, TileRange); 2],
-        inner: (&Dims, Reg),
+        [rows, columns]: [TileSide<'_>; 2],
+        inner: Inner<'_>,
     ) {
-        let left = self.pipeline(units, (Side::Left, &c.left), (rows, inner));
-        let right = self.pipeline(units, (Side::Right, &c.right), (columns, inner));
+        let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
+        let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
         let lanes = self.lanes();
-        let sums = self.accumulate(units, [&left, &right], &lanes, inner.1);
+        let sums = self.accumulate(units, [&left, &right], &lanes, inner.count);
         let epilogue = self.begin_epilogue(c, (Dtype::F32, units.dtype), [rows, columns]);
         let staged = StagedAccumulator {
             memory: Operand::More,
@@ -219,18 +220,20 @@ impl Emitter<'_> {
     fn pipeline<'c>(
         &mut self,
         units: &TensorUnits,
-        (side, prologue): (Side, &'c Prologue),
-        (outer, inner): ((&'c Dims, TileRange), (&'c Dims, Reg)),
+        side: Side,
+        prologue: &'c Prologue,
+        outer: TileSide<'c>,
+        inner: Inner<'c>,
     ) -> FactorPipeline<'c> {
         let taken = units.taken[usize::from(side == Side::Right)];
-        let steps = self.steps(prologue, taken, outer.0, inner.0);
-        let deep = steps.as_ref().map_or_else(|| self.loads_deep(prologue, inner.0), super::factor::Steps::deep);
+        let steps = self.steps(prologue, taken, outer.dims, inner.dims);
+        let deep = steps.as_ref().map_or_else(|| self.loads_deep(prologue, inner.dims), super::factor::Steps::deep);
         let mut pipeline =
             FactorPipeline { side, prologue, taken, outer, inner, deep, pitch: units.pitch(deep), async_copies: None };
         if let Some(steps) = steps {
-            let aligned = self.aligned(&steps, outer.0, inner.0, WIDE / units.width());
+            let aligned = self.aligned(&steps, outer.dims, inner.dims, WIDE / units.width());
             pipeline.async_copies = aligned.map(|aligned| {
-                let origin = self.origin(&steps, outer.0, inner.0);
+                let origin = self.origin(&steps, outer.dims, inner.dims);
                 let [by_outer, by_inner] =
                     [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(units.width()))));
                 self.async_copies(units, &pipeline, aligned, origin, (by_outer, by_inner))
@@ -254,7 +257,7 @@ impl Emitter<'_> {
         let first = self.b().op2(Opcode::Mul, Type::S64, first, WIDE / units.width());
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
         let rows = if pipeline.deep { SIDE } else { units.depth() };
-        let span = pipeline.outer.1;
+        let span = pipeline.outer.range;
         // Each thread keeps one column of copies and steps down the rows.
         let copies = (0..rows / at_once).map(|k| {
             let row = self.b().op2(Opcode::Add, Type::S64, row, k * at_once);
@@ -289,7 +292,7 @@ impl Emitter<'_> {
             |e| {
                 for copy in &async_copies.copies {
                     let inner = e.b().op2(Opcode::Add, Type::S64, copy.inner, from);
-                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.1);
+                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.count);
                     let read = e.b().select(Type::B32, copy.read, 0, inside);
                     let place = e.b().op2(Opcode::Add, Type::S64, copy.place, stage);
                     let to = Address { base: Some(place), offset: pipeline.side.at() };
@@ -305,7 +308,8 @@ impl Emitter<'_> {
     /// Computes a tile. A thread keeps one inner index in a deep tile, and one outer index in a
     /// wide tile.
     fn compute_tile(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, from: Reg, stage: Reg) {
-        let ((outer, span), (inner, end)) = (pipeline.outer, pipeline.inner);
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end }) =
+            (pipeline.outer, pipeline.inner);
         // The two factors can merge the inner indices differently, so each has its own axes.
         let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &pipeline.prologue.body));
         let thread = self.special(Special::Tid);
@@ -337,9 +341,7 @@ impl Emitter<'_> {
                 let inside = e.b().op2(Opcode::And, Type::Pred, inside, in_column);
                 let number = e.b().select(Type::B64, number, 0, inside);
                 e.unravel(down, number);
-                e.valid = Some(inside);
-                e.in_exec_scope(ExecScope::Thread, |e| e.block(&pipeline.prologue.body));
-                e.valid = None;
+                e.masked(inside, |e| e.in_exec_scope(ExecScope::Thread, |e| e.block(&pipeline.prologue.body)));
                 let zero = scalar::constant(e.b(), Scalar::zero(units.element()));
                 let value = e.value(pipeline.taken);
                 elements.push((e.b().select(ty, value, zero, inside), place));
@@ -419,7 +421,7 @@ impl Emitter<'_> {
         sums: &[Vec<[Reg; 4]>],
     ) {
         let [left, right] = [0, 1].map(|side| {
-            let fragments = (0..WARP_TILE / 16).map(|k| self.fragment(units, pipelines[side], places[side], (k, step)));
+            let fragments = (0..WARP_TILE / 16).map(|k| self.fragment(units, pipelines[side], places[side], k, step));
             fragments.collect::<Vec<_>>()
         });
         for (sums, a) in sums.iter().zip(left) {
@@ -465,7 +467,8 @@ impl Emitter<'_> {
         units: &TensorUnits,
         pipeline: &FactorPipeline<'_>,
         place: Reg,
-        (number, step): (i64, i64),
+        number: i64,
+        step: i64,
     ) -> [Reg; 4] {
         let (row, column) = (16 * number, step * STEP / units.width());
         let offset = |row: i64, column: i64| {

@@ -8,7 +8,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `compile` | the variants of each part, with the sizes that each is for |
-//! | `emit` | the state of code generation: values, indices, addresses, loads, stores |
+//! | `emit` | code generation for a kernel: values, indices, addresses, loads, stores |
+//! | `state` | its state in groups: mapping onto threads, masks, addresses, scans |
 //! | `scalar`, `fast_division` | operations; division and square roots without branches |
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `reduce`, `fold`, `scan`, `chunks` | reductions and scans; long scans in several launches |
@@ -44,6 +45,7 @@ mod run;
 mod scalar;
 mod scan;
 mod staging;
+mod state;
 mod stencil;
 mod steps;
 mod transpose;

@@ -10,9 +10,10 @@ use ir::nest::{BufferId, Node, Program, Role};
 use ir::order::LANES_CHUNK;
 
 use super::compile::{Grid, Guard, Kernel, Module, Threads, Variant};
-use super::emit::{Argument, ScratchScope};
+use super::emit::Argument;
 use super::row_mapping::CLUSTER;
 use super::run::Facts;
+use super::state::ScratchScope;
 use super::stencil::ROWS_PER_THREAD;
 use super::steps::{Repeat, Step};
 use crate::call;

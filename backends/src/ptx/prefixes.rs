@@ -8,9 +8,10 @@ use ir::order::{Distribution, LANES, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
-use super::emit::{Emitter, SyncScope};
+use super::emit::Emitter;
 use super::fold::{assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
+use super::state::SyncScope;
 use crate::fold::Merging;
 
 /// The elements of a group.
@@ -39,7 +40,7 @@ impl Emitter<'_> {
                 self.b().guarded((joins, true), |b| assign(b, sum, &joined));
             }
         }
-        match self.sync_scope {
+        match self.mapping.sync_scope {
             SyncScope::Warp => self.carried_in_warp(fold, &sums),
             SyncScope::Block | SyncScope::Cluster => self.carried_in_block(fold, &sums, place),
         }
@@ -83,7 +84,7 @@ impl Emitter<'_> {
     /// Merges the carries into the prefixes of a block's row: the results of groups go through
     /// shared memory, where one thread for each chunk computes the carries.
     fn carried_in_block(&mut self, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
-        let chunks = i64::from(self.threads) / LANES as i64;
+        let chunks = i64::from(self.mapping.threads) / LANES as i64;
         let size = fold.bytes(self.program);
         // The groups of a chunk, or of a shorter row.
         let in_chunk = sums.len() as i64 * IN_ROUND;
@@ -126,7 +127,7 @@ impl Emitter<'_> {
             let in_chunk = fold.merge(self, &carry, sum);
             prefixes.push(fold.merge(self, &before, &in_chunk));
         }
-        if self.chunk.is_some() {
+        if self.scans.chunk.is_some() {
             // Of a row there is one prefix, of a chunk any number, which have the same memory.
             self.b().barrier();
             bytes.iter().rev().for_each(|bytes| self.b().give_back(Space::Shared, *bytes));

@@ -227,7 +227,7 @@ impl Emitter<'_> {
 
     pub(super) fn reduce_together(&mut self, l: &Loop, reductions: &[Reduction]) {
         let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);
-        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        let joins = l.dims.iter().any(|(index, _)| self.mapping.joins.contains(index));
         let passes = self.passes(reductions);
         // A value that is stored a second time may depend on elements that the first store has
         // overwritten.
@@ -236,7 +236,7 @@ impl Emitter<'_> {
             self.one_for_all(l, reductions);
             return;
         }
-        let run = if self.runs { chunks_together(self.program, reductions, |v| self.dtype(v)) } else { 1 };
+        let run = if self.mapping.runs { chunks_together(self.program, reductions, |v| self.dtype(v)) } else { 1 };
         for reductions in passes {
             if joins {
                 self.join_chunks(l, reductions, run);
@@ -251,7 +251,7 @@ impl Emitter<'_> {
 
     /// The reductions in groups for which a block has enough shared memory.
     fn passes<'r>(&self, reductions: &'r [Reduction]) -> Vec<&'r [Reduction]> {
-        let bytes = |r: &Reduction| bytes_of(self.merging(r), self.program, self.threads);
+        let bytes = |r: &Reduction| bytes_of(self.merging(r), self.program, self.mapping.threads);
         let (mut passes, mut begin, mut taken) = (vec![], 0, 0);
         for (k, r) in reductions.iter().enumerate() {
             if k > begin && taken + bytes(r) > SHARED {
@@ -320,8 +320,8 @@ impl Emitter<'_> {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
         // The reductions are merged one after another in the same memory.
-        let bytes =
-            sums.iter().map(|sum| sum.fold.bytes(self.program)).max().unwrap_or(0) as usize * self.threads as usize;
+        let bytes = sums.iter().map(|sum| sum.fold.bytes(self.program)).max().unwrap_or(0) as usize
+            * self.mapping.threads as usize;
         let at = self.b().take(Space::Shared, bytes);
         let run = CHUNK * self.groups();
         let count = self.ceil_div(axes.total, run);
@@ -351,7 +351,7 @@ impl Emitter<'_> {
 
     /// The number of groups of 128 threads.
     fn groups(&self) -> i64 {
-        i64::from(self.threads) / LANES as i64
+        i64::from(self.mapping.threads) / LANES as i64
     }
 
     /// Accumulates a chunk for each group: each thread has a lane.
@@ -447,7 +447,7 @@ impl Emitter<'_> {
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
         let (zero, thread) = (self.int(0), self.special(Special::Tid));
-        let round = block * i64::from(self.threads);
+        let round = block * i64::from(self.mapping.threads);
         self.counted(zero, axes.total, round, |e, base| {
             for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
                 sum.fold.clear(e, &sum.state);
@@ -475,7 +475,7 @@ impl Emitter<'_> {
         let runs = self.ceil_div(axes.total, run);
         let sums = self.sums(reductions);
         let memory = self.shared_of(&sums);
-        let (zero, thread, threads) = (self.int(0), self.special(Special::Tid), i64::from(self.threads));
+        let (zero, thread, threads) = (self.int(0), self.special(Special::Tid), i64::from(self.mapping.threads));
         let round = threads * AT_ONCE;
         self.counted(zero, runs, round, |e, base| {
             let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
@@ -501,7 +501,7 @@ impl Emitter<'_> {
     fn join_warps(&mut self, sum: &Sum, ones: &[Vec<Reg>], elements: &ThreadElements, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
-        let warps = i64::from(self.threads) / 32;
+        let warps = i64::from(self.mapping.threads) / 32;
         let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
         let place = self.b().op2(Opcode::And, Type::B64, thread, 31);
         let head = self.b().set(Comparison::Eq, Type::S64, place, 0);
@@ -534,7 +534,7 @@ impl Emitter<'_> {
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
         fold.store(self, Space::Shared, &sum.state, place);
-        let over = Distribution::new([Scope::Block.of(self.threads as usize)]);
+        let over = Distribution::new([Scope::Block.of(self.mapping.threads as usize)]);
         for step in Order::Blocks.tree().join_steps(&over) {
             let distance = step.distance as i64;
             self.b().barrier();
@@ -577,7 +577,7 @@ impl Emitter<'_> {
     }
 
     fn shared_of(&mut self, sums: &[Sum]) -> Vec<Shared> {
-        let threads = self.threads as usize;
+        let threads = self.mapping.threads as usize;
         let mut memory = vec![];
         for sum in sums {
             let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
@@ -589,7 +589,7 @@ impl Emitter<'_> {
     }
 
     fn free_shared(&mut self, sums: &[Sum]) {
-        let threads = self.threads as usize;
+        let threads = self.mapping.threads as usize;
         for sum in sums.iter().rev() {
             let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
             self.b().give_back(Space::Shared, levels);

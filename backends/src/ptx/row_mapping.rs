@@ -3,8 +3,8 @@
 
 use ir::order::LANES_CHUNK;
 
-use super::emit::SyncScope;
 use super::rows::{GROUP, LONGEST, WARP};
+use super::state::SyncScope;
 
 /// The number of blocks in a cluster: the largest that every device with clusters supports.
 pub(super) const CLUSTER: u32 = 8;

@@ -22,12 +22,13 @@ use ir::sched::{Part, is_scalar};
 use ir::{Affine, Order, Size, visit};
 
 use super::build::Control;
-use super::emit::{Emitter, ExecScope, SyncScope};
+use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
 use super::reduce::{SHARED, shared_bytes};
 use super::row_mapping::{CLUSTER, RowMapping};
 use super::staging::StagingLayout;
+use super::state::{ExecScope, SyncScope};
 use super::vectors::uniform;
 use crate::fold::Merging;
 
@@ -234,13 +235,13 @@ impl Emitter<'_> {
         let extent = self.size(&rows.extent);
         self.staging = mapping.staged.then(|| self.staging(&rows.staging, extent));
         let thread = self.special(Special::Tid);
-        let (first, stride, lanes) = match self.sync_scope {
+        let (first, stride, lanes) = match self.mapping.sync_scope {
             SyncScope::Warp => (self.rank(), WARP, 0),
             SyncScope::Block | SyncScope::Cluster => {
-                let bytes = if mapping.tail { 0 } else { self.threads as usize * self.largest_state(&l.body) };
+                let bytes = if mapping.tail { 0 } else { self.mapping.threads as usize * self.largest_state(&l.body) };
                 let lanes = self.b().take(Space::Shared, bytes);
                 let (mut group, lane) = self.group_and_lane();
-                if self.sync_scope == SyncScope::Cluster {
+                if self.mapping.sync_scope == SyncScope::Cluster {
                     let rank = self.rank();
                     group = self.b().op2(Opcode::Shr, Type::U64, rank, i64::from(GROUP.ilog2()));
                 }
@@ -264,7 +265,7 @@ impl Emitter<'_> {
         };
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
         let axes = self.axes(&l.dims, &l.body);
-        let (begin, step) = match self.sync_scope {
+        let (begin, step) = match self.mapping.sync_scope {
             SyncScope::Block => (block, blocks),
             SyncScope::Cluster => {
                 let clusters = i64::from(CLUSTER.ilog2());
@@ -272,7 +273,7 @@ impl Emitter<'_> {
                 (begin, step)
             }
             SyncScope::Warp => {
-                let warps = i64::from(self.threads) / WARP;
+                let warps = i64::from(self.mapping.threads) / WARP;
                 let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
                 let begin = self.b().op(Opcode::Mad, Type::S64, &[block.into(), warps.into(), warp.into()]);
                 (begin, self.b().op2(Opcode::Mul, Type::S64, blocks, warps))
@@ -350,7 +351,7 @@ impl Emitter<'_> {
             LoopKind::Reduce(_) => self.reduce_long(l, reductions, &inputs, &elements),
             LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => self.beyond_registers(|e| {
                 let axes = e.axes(&l.dims, &l.body);
-                let (held, threads) = (LONGEST, i64::from(e.threads));
+                let (held, threads) = (LONGEST, i64::from(e.mapping.threads));
                 let thread = e.special(Special::Tid);
                 let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
                 e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
@@ -379,7 +380,7 @@ impl Emitter<'_> {
     fn fold_row(&mut self, reductions: &[Reduction], inputs: &[Vec<Vec<Reg>>], elements: &ThreadElements) {
         // A block writes to the shared memory of another one, which must exist and be done with the
         // previous row. The wait comes after the loads of this row have been issued.
-        if self.sync_scope == SyncScope::Cluster
+        if self.mapping.sync_scope == SyncScope::Cluster
             && let Some(row) = &mut self.row
             && !std::mem::replace(&mut row.cluster_synced, true)
         {
@@ -388,12 +389,12 @@ impl Emitter<'_> {
         for (r, values) in reductions.iter().zip(inputs) {
             let fold = self.merging(r);
             let ones = self.ones(&r.inputs, values, elements);
-            let mut state = match self.sync_scope {
+            let mut state = match self.mapping.sync_scope {
                 SyncScope::Warp => self.fold_in_warp(fold, &ones, elements),
                 _ if r.order == Order::Lanes => self.fold_in_groups(fold, &ones, elements),
                 _ => self.fold_in_block(fold, &ones, elements),
             };
-            if self.sync_scope == SyncScope::Cluster {
+            if self.mapping.sync_scope == SyncScope::Cluster {
                 state = self.fold_in_cluster(fold, &state);
             }
             self.define_state(&r.results, fold, &state);
@@ -424,7 +425,7 @@ impl Emitter<'_> {
                 self.load_early(&mut element_loop, places.clone());
                 self.divide_batch(&element_loop, places);
             }
-            self.bases.clear();
+            self.addresses.bases.clear();
             return vec![];
         }
         let mut inputs = vec![vec![]; reductions.len()];
@@ -479,7 +480,7 @@ impl Emitter<'_> {
                 }
             }
         }
-        self.bases.clear();
+        self.addresses.bases.clear();
         inputs
     }
 
@@ -494,7 +495,7 @@ impl Emitter<'_> {
                 in_registers || self.staging.as_ref().is_some_and(|staging| staging.layout.is_sole_copy(buffer));
             if linear.values.is_empty() && !in_registers {
                 let base = self.first_address(buffer, &linear);
-                self.bases.push((buffer, linear.affine, base));
+                self.addresses.bases.push((buffer, linear.affine, base));
             }
         }
     }
@@ -555,15 +556,15 @@ impl Emitter<'_> {
 
     /// Selects one of the thread's elements for the code that follows.
     pub(super) fn select_element(&mut self, index: IndexId, elements: &ThreadElements, place: usize) {
-        self.valid = elements.valid(place);
-        self.ahead = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));
+        self.masks.valid = elements.valid(place);
+        self.addresses.ahead = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));
         if let Some(row) = &mut self.row {
             row.at = Some((index, place));
         }
     }
 
     pub(super) fn deselect_element(&mut self) {
-        (self.valid, self.ahead) = (None, None);
+        (self.masks.valid, self.addresses.ahead) = (None, None);
         if let Some(row) = &mut self.row {
             row.at = None;
         }

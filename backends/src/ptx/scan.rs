@@ -95,22 +95,23 @@ impl Emitter<'_> {
                 let fold = Merging::of_prefix(self.dtypes(), prefix);
                 let made = Running::new(self, fold);
                 running.push(made.clone());
-                self.running.insert(*value, (made, prefix.clone()));
+                self.scans.running.insert(*value, (made, prefix.clone()));
             }
         }
         let axes = self.axes(&l.dims, &l.body);
         let zero = self.int(0);
         self.counted(zero, axes.total, 1, |e, number| {
-            let outer = e.number.replace(number);
+            let outer = e.scans.number.replace(number);
             e.iteration(&axes, number, &l.body);
-            e.number = outer;
+            e.scans.number = outer;
         });
         running.iter().rev().for_each(|r| r.give_back(self));
     }
 
     /// Defines the value of a prefix in a scan's body.
     pub(super) fn prefix(&mut self, value: ValueId) {
-        let (Some((running, prefix)), Some(number)) = (self.running.get(&value).cloned(), self.number) else {
+        let (Some((running, prefix)), Some(number)) = (self.scans.running.get(&value).cloned(), self.scans.number)
+        else {
             unreachable!("a prefix stands in a scan")
         };
         let one = self.one(&prefix.inputs, number);

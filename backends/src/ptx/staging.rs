@@ -166,7 +166,7 @@ impl Emitter<'_> {
             let base = staging.bases[&value.offset];
             let thread = self.special(Special::Tid);
             let begin = self.b().op2(Opcode::Add, Type::S64, thread, LONGEST);
-            let threads = i64::from(self.threads);
+            let threads = i64::from(self.mapping.threads);
             self.counted(begin, extent, threads * AT_ONCE, |e, first| {
                 let elements = e.thread_elements(first, extent, threads, AT_ONCE);
                 let to = e.b().op(Opcode::Mad, Type::S64, &[first.into(), width.into(), base.into()]);
@@ -197,7 +197,7 @@ impl Emitter<'_> {
 
     /// The staged value of an access, and the address of its slot for the current element.
     fn staged_slot(&mut self, buffer: BufferId, linear: &Linear) -> Option<(usize, StagedValue, Address)> {
-        let (index, by) = self.ahead.filter(|_| self.row.is_none())?;
+        let (index, by) = self.addresses.ahead.filter(|_| self.row.is_none())?;
         let key = key(buffer, linear, index)?;
         let staging = self.staging.as_ref()?;
         let number = staging.layout.values.iter().position(|value| value.key == key)?;
@@ -218,7 +218,7 @@ impl Emitter<'_> {
             return None;
         }
         let ty = scalar::memory(value.dtype);
-        let Some(valid) = self.valid else { return Some(self.b().load(Space::Shared, ty, at)) };
+        let Some(valid) = self.masks.valid else { return Some(self.b().load(Space::Shared, ty, at)) };
         let to = match ty.class() {
             Class::B16 => self.b().mov(Type::B16, 0),
             Class::B64 => self.b().mov(Type::B64, 0),
@@ -233,7 +233,7 @@ impl Emitter<'_> {
     pub(super) fn store_staged(&mut self, buffer: BufferId, linear: &Linear, element: Reg) -> bool {
         let Some((number, value, at)) = self.staged_slot(buffer, linear) else { return false };
         let ty = scalar::memory(value.dtype);
-        match self.valid {
+        match self.masks.valid {
             Some(valid) => self.b().guarded((valid, true), |b| b.store(Space::Shared, ty, element, at)),
             None => self.b().store(Space::Shared, ty, element, at),
         }

@@ -48,7 +48,7 @@ impl Emitter<'_> {
     pub(super) fn in_columns(&mut self, l: &Loop, stencil: &Stencil) {
         let (rows, columns) = (self.extent(&l.dims[0].1), self.extent(&l.dims[1].1));
         let [rows, columns] = [rows, columns].map(|n| self.b().op2(Opcode::Max, Type::S64, n, 0));
-        let wide = i64::from(self.threads);
+        let wide = i64::from(self.mapping.threads);
         let ceil_div_by = self.ceil_div_by(columns, wide);
         let tall = self.ceil_div_by(rows, ROWS_PER_THREAD);
         let all = self.b().op2(Opcode::Mul, Type::S64, ceil_div_by, tall);

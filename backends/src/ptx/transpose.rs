@@ -12,9 +12,10 @@ use ir::sched;
 use ir::{Dtype, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter, ExecScope};
+use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
+use super::state::ExecScope;
 
 /// The side lengths of tiles. The largest that fits into shared memory is used.
 const SIDES: [i64; 2] = [64, 32];
@@ -194,7 +195,7 @@ impl Emitter<'_> {
         places: &[(Reg, i64)],
         mut each: impl FnMut(&mut Self),
     ) {
-        let step = i64::from(self.threads) / length;
+        let step = i64::from(self.mapping.threads) / length;
         let from = self.b().op2(Opcode::Add, Type::S64, side.from, first);
         self.unrolled_loop(side.index, (from, side.to), step, body, |e, _| {
             each(e);

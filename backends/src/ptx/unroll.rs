@@ -71,7 +71,7 @@ impl Emitter<'_> {
             |e| e.b().set(Comparison::Lt, Type::S64, i, to),
             |e| e.unrolled_iterations(index, i, step, 1, &mut each),
         );
-        self.pointers = outer;
+        self.addresses.pointers = outer;
     }
 
     /// Emits `count` consecutive iterations.
@@ -84,27 +84,29 @@ impl Emitter<'_> {
         each: &mut impl FnMut(&mut Self, Reg),
     ) {
         // A single iteration may load what it has stored, so its stores are not deferred.
-        let deferred = std::mem::replace(&mut self.deferred, (count > 1).then(Vec::new));
-        for k in 0..count {
-            let number = if k == 0 { i } else { self.b().op2(Opcode::Add, Type::S64, i, k * step) };
-            self.bind(index, number);
-            each(self, number);
-            // Advance the pointers by one iteration. The sums are new registers, so that the loads
-            // of all iterations are independent.
-            for k in 0..self.pointers.len() {
-                let (at, step) = (self.pointers[k].at, self.pointers[k].step);
-                self.pointers[k].at = self.b().op2(Opcode::Add, Type::S64, at, step);
+        let iterations = |e: &mut Self| {
+            for k in 0..count {
+                let number = if k == 0 { i } else { e.b().op2(Opcode::Add, Type::S64, i, k * step) };
+                e.bind(index, number);
+                each(e, number);
+                // Advance the pointers by one iteration. The sums are new registers, so that the loads
+                // of all iterations are independent.
+                for k in 0..e.addresses.pointers.len() {
+                    let (at, step) = (e.addresses.pointers[k].at, e.addresses.pointers[k].step);
+                    e.addresses.pointers[k].at = e.b().op2(Opcode::Add, Type::S64, at, step);
+                }
             }
+        };
+        match count {
+            0 | 1 => self.without_deferral(iterations),
+            _ => self.deferring(iterations).into_iter().for_each(|store| self.make_store(store)),
         }
-        for store in std::mem::replace(&mut self.deferred, deferred).unwrap_or_default() {
-            self.make_store(store);
-        }
-        for k in 0..self.pointers.len() {
+        for k in 0..self.addresses.pointers.len() {
             // The loop-carried registers get the last sums at the end, since the next round begins
             // from them.
-            let (at, carried) = (self.pointers[k].at, self.pointers[k].carried);
+            let (at, carried) = (self.addresses.pointers[k].at, self.addresses.pointers[k].carried);
             self.b().assign(carried, at);
-            self.pointers[k].at = carried;
+            self.addresses.pointers[k].at = carried;
         }
         self.b().op_to(i, Opcode::Add, Type::S64, &[i.into(), (count * step).into()]);
         self.bind(index, i);
@@ -138,7 +140,7 @@ impl Emitter<'_> {
     /// Creates pointers for the accesses that advance with the index, which is bound to its first
     /// value. Returns the pointers of the enclosing loop.
     fn strength_reduce(&mut self, index: IndexId, body: &Block, step: i64) -> Vec<Pointer> {
-        let outer = std::mem::take(&mut self.pointers);
+        let outer = std::mem::take(&mut self.addresses.pointers);
         let mut made: Vec<Pointer> = vec![];
         for Access { buffer, view, at } in body.iter().flat_map(|statement| statement.effects().accesses()) {
             let linear = Linear::of(self.program, buffer, view, at);
@@ -157,14 +159,14 @@ impl Emitter<'_> {
                 made.push(Pointer { buffer, affine: linear.affine, at: carried, carried, offset, step });
             }
         }
-        self.pointers = made;
+        self.addresses.pointers = made;
         outer
     }
 
     /// The current address of an access that has a pointer.
     pub(super) fn pointer(&self, buffer: BufferId, linear: &Linear) -> Option<Address> {
         let of = |p: &&Pointer| linear.values.is_empty() && p.buffer == buffer && p.affine == linear.affine;
-        self.pointers.iter().find(of).map(|p| Address { base: Some(p.at), offset: p.offset })
+        self.addresses.pointers.iter().find(of).map(|p| Address { base: Some(p.at), offset: p.offset })
     }
 
     /// Stores a value, or defers the store until the unrolled iterations have issued their loads.
@@ -181,14 +183,5 @@ impl Emitter<'_> {
             Some(only) => self.b().guarded((only, true), |b| b.store(Space::Global, ty, value, at)),
             None => self.b().store(Space::Global, ty, value, at),
         }
-    }
-
-    /// Emits code with stores that are not deferred, because it is conditional or runs several
-    /// times.
-    pub(super) fn without_deferral<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let deferred = self.deferred.take();
-        let made = make(self);
-        self.deferred = deferred;
-        made
     }
 }

@@ -13,8 +13,9 @@ use ir::nest::{Block, BufferId, Extent, IndexId, Loop, Op, Role, Statement, Subs
 use ir::{Dtype, Size, visit};
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter, ExecScope};
+use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::state::ExecScope;
 use super::{fast_division, scalar};
 
 /// The widest access in bytes.
@@ -211,7 +212,7 @@ impl Emitter<'_> {
     /// Processes the elements of this block.
     pub(super) fn in_vectors(&mut self, l: &Loop, vectors: &Vectors) {
         let axes = self.axes(&l.dims, &l.body);
-        let threads = i64::from(self.threads);
+        let threads = i64::from(self.mapping.threads);
         let width = i64::try_from(vectors.width).expect("a small number");
         let (turn, run) = (threads * width, threads * width * vectors.vectors_per_thread);
         let block = self.special(Special::Ctaid);

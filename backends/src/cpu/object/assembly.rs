@@ -44,7 +44,7 @@ pub(super) fn assembly(bytes: &[u8]) -> Result<String, CompileError> {
         let SectionFlags::Elf { sh_flags } = section.flags() else { continue };
         let name = section.name().map_err(|e| internal(&e))?;
         if sh_flags & u64::from(elf::SHF_ALLOC) != 0 {
-            write_section(&mut out, &file, &section, (name, sh_flags), number)?;
+            write_section(&mut out, &file, &section, name, sh_flags, number)?;
         } else if name == ".note.GNU-stack" {
             out += "\n\t.section .note.GNU-stack,\"\",%progbits\n";
         }
@@ -57,7 +57,8 @@ fn write_section(
     out: &mut String,
     file: &File<'_>,
     section: &Section<'_, '_>,
-    (name, sh_flags): (&str, u64),
+    name: &str,
+    sh_flags: u64,
     number: usize,
 ) -> Result<(), CompileError> {
     let data = section.data().map_err(|e| internal(&e))?;

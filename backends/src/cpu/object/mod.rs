@@ -94,7 +94,7 @@ fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>,
     let mode = Mode::define(&mut module, settings.target)?;
     let interfaces = Interface::all(functions, settings.prefix);
     for (function, interface) in functions.iter().zip(&interfaces) {
-        define_function(&mut module, &mut called, &codegens, (settings.target, mode), interface, function.scheduled)?;
+        define_function(&mut module, &mut called, &codegens, settings.target, mode, interface, function.scheduled)?;
         define_texts(&mut module, interface, function.text)?;
     }
     for (helper, id) in &called.found {
@@ -108,7 +108,8 @@ fn define_function(
     module: &mut ObjectModule,
     called: &mut Called,
     codegens: &CodeGens,
-    (target, mode): (Target, Mode),
+    target: Target,
+    mode: Mode,
     interface: &Interface<'_>,
     scheduled: &Scheduled,
 ) -> Result<(), CompileError> {

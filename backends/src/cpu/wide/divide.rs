@@ -83,11 +83,11 @@ impl WideX86<'_, '_> {
     }
 
     /// Divides by a scalar.
-    pub(super) fn quotients(&mut self, dtype: Dtype, a: &Parts, divisor: (ValueId, Operand)) -> Parts {
-        a.iter().map(|a| self.quotient(dtype, *a, divisor)).collect()
+    pub(super) fn quotients(&mut self, dtype: Dtype, a: &Parts, value: ValueId, divisor: Operand) -> Parts {
+        a.iter().map(|a| self.quotient(dtype, *a, value, divisor)).collect()
     }
 
-    fn quotient(&mut self, dtype: Dtype, a: Operand, (value, divisor): (ValueId, Operand)) -> Operand {
+    fn quotient(&mut self, dtype: Dtype, a: Operand, value: ValueId, divisor: Operand) -> Operand {
         let wide = is_wide(dtype);
         let (float, int) = (table::float(wide), table::int(wide));
         let part = |l: &mut Self, part| {

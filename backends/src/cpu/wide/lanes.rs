@@ -459,7 +459,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         if op == BinaryOp::Div
             && let Some(value) = self.divisor(b[0])
         {
-            return self.quotients(dtype, a, (value, b[0]));
+            return self.quotients(dtype, a, value, b[0]);
         }
         self.each2(a, b, |l, a, b| l.one(op, dtype, a, b))
     }

@@ -383,11 +383,11 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
         all_there(&mut asm);
         asm.place(aligned);
-        whole_groups(&mut asm, &residents, (body, &reads), (groups, beyond), count);
+        whole_groups(&mut asm, &residents, body, &reads, groups, beyond, count);
         asm.place(plain);
     }
     if let Some(whole) = &whole {
-        whole_groups(&mut asm, &residents, (whole, &reads), (groups, beyond), count);
+        whole_groups(&mut asm, &residents, whole, &reads, groups, beyond, count);
     }
     asm.load_slot(END, count);
     partial_groups(&mut asm, &residents, &rest);
@@ -440,8 +440,10 @@ fn end(asm: &mut Assembler) {
 fn whole_groups(
     asm: &mut Assembler,
     residents: &Residents,
-    (body, reads): (&Body, &[Read]),
-    (groups, beyond): (i32, i32),
+    body: &Body,
+    reads: &[Read],
+    groups: i32,
+    beyond: i32,
     count: Slot,
 ) {
     let (again, done) = (asm.label(), asm.label());

@@ -260,7 +260,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     if let Some((distance, body)) = &rolled {
         one_by_one(&mut asm, &residents, body, *distance, at_once, count);
     }
-    whole_groups(&mut asm, &residents, (&whole, &reads), (at_once, 0), count);
+    whole_groups(&mut asm, &residents, &whole, &reads, at_once, 0, count);
     asm.load_slot(END, count);
     let done = asm.label();
     for rest in rests.iter().filter(|_| !sabotage::on(Bug::LostRest)) {

@@ -104,7 +104,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
     begin(&mut asm);
     residents.load(&mut asm);
     allocate::assemble(&mut asm, &residents, &beginning);
-    whole_groups(&mut asm, &residents, (&bodies[0], &[]), (AT_ONCE, 0), count);
+    whole_groups(&mut asm, &residents, &bodies[0], &[], AT_ONCE, 0, count);
     asm.load_slot(END, count);
     partial_groups(&mut asm, &residents, &bodies[1]);
     allocate::assemble(&mut asm, &residents, &ending);
