@@ -9,6 +9,7 @@
 //! repeat the last column.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -278,7 +279,7 @@ impl Phases<'_> {
         e.counted(zero, first.extent, ROWS, &[], |e, row, _| {
             e.poll();
             let next = e.b.ins().iadd_imm_s(row, ROWS);
-            let rows = (row, e.least(next, first.extent));
+            let rows = row..e.least(next, first.extent);
             // The number of iterations before these rows, by which the order of a reduction numbers
             // elements.
             let before = e.b.ins().imul(row, inner);
@@ -289,7 +290,7 @@ impl Phases<'_> {
                     state.extend(l.load_lanes(*memory, r.fold.dtype));
                 }
                 let levels = l.levels_at(nest, &levels);
-                let last = l.iterate(nest, &axes, Some(rows), &levels, &state, &mut done);
+                let last = l.iterate(nest, &axes, Some(rows.clone()), &levels, &state, &mut done);
                 let mut last = &last[1..];
                 for (r, memory) in nest.reductions.iter().zip(&sums) {
                     let (sum, rest) = last.split_at(l.registers(r.fold.dtype));
@@ -454,7 +455,7 @@ impl Lanes128<'_, '_> {
         &mut self,
         nest: &Nest,
         axes: &[Axis],
-        rows: Option<(Value, Value)>,
+        rows: Option<Range<Value>>,
         levels: &[Option<Levels>],
         state: &[Value],
         done: &mut Done<Registers>,
@@ -488,10 +489,12 @@ impl Lanes128<'_, '_> {
             new
         };
         match (rows, axes.split_first()) {
-            (Some((from, to)), Some((first, others))) => self.e.counted(from, to, 1, state, |e, i, state| {
-                e.bind(first.index, i);
-                e.nest(others, state, &mut body)
-            }),
+            (Some(Range { start: from, end: to }), Some((first, others))) => {
+                self.e.counted(from, to, 1, state, |e, i, state| {
+                    e.bind(first.index, i);
+                    e.nest(others, state, &mut body)
+                })
+            }
             _ => self.e.nest(axes, state, &mut body),
         }
     }

@@ -24,7 +24,7 @@ use ir::{Size, visit};
 
 use super::columns::Columns;
 use super::cost::Cost;
-use super::emit::{Emitter, Exits, Params, SizeTable, SlotTable, slot_table};
+use super::emit::{Emitter, Exits, Params, SizeTable, Unit, slot_table};
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Effort, Helpers, Host};
 use super::lanes::Chunks;
@@ -320,7 +320,7 @@ pub(super) fn draft(
         let mut function = module.make_context();
         function.func.signature = signature.clone();
         let builder = FunctionBuilder::new(&mut function.func, &mut context);
-        let needs = emit(builder, module, called, (program, &slots), part, &mut sizes, isa);
+        let needs = emit(builder, module, called, Unit { program, slots: &slots, part }, &mut sizes, isa);
         unfold(&mut function.func, module.isa());
         give(Drafted { part: number, id, needs, function });
     }
@@ -376,11 +376,11 @@ fn emit(
     mut b: FunctionBuilder<'_>,
     module: &mut dyn Module,
     called: &mut Called,
-    (program, slots): (&Program, &SlotTable),
-    part: &Part,
+    unit: Unit<'_>,
     sizes: &mut SizeTable,
     isa: Option<Isa>,
 ) -> Needs {
+    let Unit { program, part, .. } = unit;
     let target = module.target_config();
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
@@ -390,9 +390,9 @@ fn emit(
     let exits = Exits { fault: b.create_block(), cancelled: b.create_block() };
     b.set_cold_block(exits.fault);
     let helpers = Helpers::new(module, called);
-    let mut e = Emitter::new(b, helpers, (program, slots), part, sizes, params, exits);
+    let mut e = Emitter::new(b, helpers, unit, sizes, params, exits);
     e.wide = isa.map(|isa| Wide::of(isa, program, &part.kernel));
-    let range = (begin, end);
+    let range = begin..end;
     if let Some((before, _)) = part.root() {
         before.iter().for_each(|s| e.statement(s));
     }

@@ -132,7 +132,7 @@ struct Product<'c> {
 
 impl Emitter<'_> {
     /// Emits a contraction, or a range of its batch and rows.
-    pub(super) fn contract(&mut self, c: &Contraction, part: Option<(Value, Value)>) {
+    pub(super) fn contract(&mut self, c: &Contraction, part: Option<Range<Value>>) {
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
         let gemm = Gemm::new(dtype, self.helpers.host());
@@ -324,13 +324,14 @@ impl Emitter<'_> {
         let inner_axes = self.axes(inner.dims, &[body]);
         let inside = |e: &mut Self| match inner_axes.split_last() {
             Some((last, _)) => {
-                let range = (inner.span.from, inner.span.to);
-                e.ranged(&inner_axes, range, &mut |e, from, to| e.innermost(last, from, to, body));
+                e.ranged(&inner_axes, inner.span.from..inner.span.to, &mut |e, from, to| {
+                    e.innermost(last, from, to, body)
+                });
             }
             None => e.block(body),
         };
         let Some((last, _)) = outer_axes.split_last() else { return inside(self) };
-        self.ranged(&outer_axes, (outer.span.from, outer.span.to), &mut |e, from, to| {
+        self.ranged(&outer_axes, outer.span.from..outer.span.to, &mut |e, from, to| {
             e.counted(from, to, 1, &[], |e, i, _| {
                 e.bind(last.index, i);
                 inside(e);

@@ -8,6 +8,7 @@
 //! previous kernel accessed last. The partition does not affect results: iterations are
 //! independent, and reductions are split into chunks that are the same for any number of threads.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -287,7 +288,7 @@ impl Task<'_> {
     }
 
     /// Runs a piece of the kernel on this thread.
-    fn piece(&self, buffers: &[Address], scratch: Address, (begin, end): (i64, i64)) -> Result<(), Fault> {
+    fn piece(&self, buffers: &[Address], scratch: Address, piece: Range<i64>) -> Result<(), Fault> {
         let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
         let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };
         // SAFETY: the requirements of `KernelFn` hold. Each address points to memory of the
@@ -311,8 +312,8 @@ impl Task<'_> {
             (self.kernel.function)(
                 buffers.as_ptr().cast(),
                 self.sizes.as_ptr(),
-                begin,
-                end,
+                piece.start,
+                piece.end,
                 scratch.0,
                 std::ptr::from_mut(&mut fault),
             )
@@ -326,8 +327,8 @@ impl Task<'_> {
 }
 
 impl Partition {
-    fn range(&self, piece: i64) -> (i64, i64) {
+    fn range(&self, piece: i64) -> Range<i64> {
         let begin = piece.saturating_mul(self.length);
-        (begin, begin.saturating_add(self.length).min(self.total - i64::from(sabotage::on(Bug::LastIteration))))
+        begin..begin.saturating_add(self.length).min(self.total - i64::from(sabotage::on(Bug::LastIteration)))
     }
 }

@@ -101,6 +101,14 @@ struct Local {
     base: Value,
 }
 
+/// A unit of code generation: a part of a program, which becomes one function.
+#[derive(Clone, Copy)]
+pub(super) struct Unit<'a> {
+    pub(super) program: &'a Program,
+    pub(super) slots: &'a SlotTable,
+    pub(super) part: &'a Part,
+}
+
 /// The code generator of one function.
 pub(super) struct Emitter<'a> {
     pub(super) b: FunctionBuilder<'a>,
@@ -162,12 +170,12 @@ impl<'a> Emitter<'a> {
     pub(super) fn new(
         b: FunctionBuilder<'a>,
         helpers: Helpers<'a>,
-        (program, slots): (&'a Program, &'a SlotTable),
-        part: &'a Part,
+        unit: Unit<'a>,
         sizes: &'a mut SizeTable,
         params: Params,
         exits: Exits,
     ) -> Emitter<'a> {
+        let Unit { program, slots, part } = unit;
         Emitter {
             b,
             helpers,

@@ -4,6 +4,7 @@
 //! unswitched instead. Typical sources are concatenation, padding, and stencils at their edges.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{Block, IndexId, Op, Statement, ValueId};
@@ -209,7 +210,7 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
 impl Emitter<'_> {
     /// Emits iterations `from..to` of an innermost loop, split at a comparison, if there is one to
     /// split at.
-    pub(super) fn split_index_set(&mut self, axis: &Axis, (from, to): (Value, Value), body: &Block) -> Option<()> {
+    pub(super) fn split_index_set(&mut self, axis: &Axis, range: Range<Value>, body: &Block) -> Option<()> {
         // Each split emits the body twice, so limit both the depth and the amount of code.
         let mut statements = 0;
         visit::for_each_statement(body, &mut |_| statements += 1);
@@ -217,6 +218,7 @@ impl Emitter<'_> {
             return None;
         }
         let split = find(self, axis.index, body)?;
+        let Range { start: from, end: to } = range;
         let [yes, no] = [true, false].map(|side| fold(self, body, &mut BTreeMap::from([(split.value, side)])));
         self.split_depth += 1;
         let condition = match &split.test {

@@ -2,6 +2,8 @@
 //! iterations and stores the values to scratch. Code that needs elements in an order of its own (a
 //! scan, or a reduction over several axes) then loads them from contiguous memory.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::Affine;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement, Subscript, ValueId};
@@ -64,9 +66,10 @@ impl Kept {
     }
 
     /// Runs iterations `from..to` of a nest with a leaf, including the stores, as its body.
-    pub(super) fn fill(&self, e: &mut Emitter<'_>, axes: &[Axis], (from, to): (Value, Value), body: &Block) {
+    pub(super) fn fill(&self, e: &mut Emitter<'_>, axes: &[Axis], range: Range<Value>, body: &Block) {
         let Some((last, outer)) = axes.split_last() else { return };
-        e.ranged(axes, (from, to), &mut |e, first, stop| {
+        let from = range.start;
+        e.ranged(axes, range, &mut |e, first, stop| {
             let mut number = e.int(0);
             for axis in outer {
                 number = e.b.ins().imul(number, axis.extent);

@@ -9,6 +9,8 @@
 //! Sums in the order by blocks read their elements from contiguous memory, so that these are
 //! computed as vectors too.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
@@ -174,8 +176,15 @@ struct Source<'l> {
 
 /// A range of a loop's chunks, and the buffers of their results.
 pub(super) struct Chunks<'c> {
-    pub(super) range: (Value, Value),
+    pub(super) range: Range<Value>,
     pub(super) buffers: &'c [BufferId],
+}
+
+/// A loop whose body is a leaf: its axis, its body, and the leaf that was built from it.
+struct Vectorized<'l> {
+    axis: &'l Axis,
+    body: &'l Block,
+    leaf: &'l Leaf,
 }
 
 /// A reducing loop over a leaf.
@@ -203,7 +212,7 @@ impl Emitter<'_> {
         let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
         let leaf = Leaf::build(self, last.index, &l.body, &inputs)?;
         if outer.is_empty() && !members.iter().any(|m| m.picks) {
-            self.reduce_leaf((last, &l.body, &leaf), None, None, &members);
+            self.reduce_leaf(&Vectorized { axis: last, body: &l.body, leaf: &leaf }, None, None, &members);
         } else {
             self.reduce_kept(axes, &l.body, None, &members);
         }
@@ -220,7 +229,12 @@ impl Emitter<'_> {
         {
             let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
             if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
-                return self.reduce_leaf((axis, &l.body, &leaf), None, Some(chunks), &members);
+                return self.reduce_leaf(
+                    &Vectorized { axis, body: &l.body, leaf: &leaf },
+                    None,
+                    Some(chunks),
+                    &members,
+                );
             }
         }
         self.reduce_kept(&axes, &l.body, Some(chunks), &members);
@@ -244,7 +258,7 @@ impl Emitter<'_> {
         // Values from outside of the loop are visible after it.
         let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
         let source = Source { axes, body: &filling, kept: &kept };
-        self.reduce_leaf((&axis, &loads, &leaf), Some(source), chunks, members);
+        self.reduce_leaf(&Vectorized { axis: &axis, body: &loads, leaf: &leaf }, Some(source), chunks, members);
         for (v, value) in inputs.into_iter().zip(outside) {
             if let Some(value) = value {
                 self.define(v, value);
@@ -255,11 +269,12 @@ impl Emitter<'_> {
     /// A reducing loop over a leaf, or some of its chunks.
     fn reduce_leaf(
         &mut self,
-        (axis, body, leaf): (&Axis, &Block, &Leaf),
+        of: &Vectorized<'_>,
         source: Option<Source<'_>>,
         chunks: Option<&Chunks<'_>>,
         members: &[Member<'_>],
     ) {
+        let Vectorized { axis, body, leaf } = *of;
         let zero = self.int(0);
         for index in &axis.merged {
             self.bind(*index, zero);
@@ -296,7 +311,7 @@ impl Emitter<'_> {
             if ordered || l.source.is_some() {
                 return e.all_chunks(&l, state);
             }
-            let state = e.chunk(&l, (zero, n), &state);
+            let state = e.chunk(&l, zero..n, &state);
             e.results(&l, &state, &[])
         });
         let defined = members.iter().flat_map(|m| &m.reduction.results);
@@ -341,7 +356,7 @@ impl Emitter<'_> {
     /// Reduces a range of chunks and stores their results.
     fn some_chunks(&mut self, l: &LeafLoop<'_>, state: &[Value], chunks: &Chunks<'_>) {
         let count = ceil_div(self, l.axis.extent, LANES_CHUNK);
-        let (begin, end) = chunks.range;
+        let Range { start: begin, end } = chunks.range;
         let end = self.least(end, count);
         self.counted(begin, end, 1, &[], |e, number, _| {
             e.poll();
@@ -367,17 +382,17 @@ impl Emitter<'_> {
         let end = self.b.ins().iadd(base, count);
         let ordered: Vec<&LaneMemory> = l.lanes.iter().filter_map(Lane::memory).collect();
         ordered.iter().for_each(|memory| memory.clear(self, count));
-        let mut part = (base, end);
+        let mut part = base..end;
         if let Some(source) = &l.source {
             source.kept.fill(self, source.axes, part, source.body);
             let zero = self.int(0);
             source.kept.begin(self, zero);
-            part = (zero, count);
+            part = zero..count;
         }
         if let Some(wide) = l.wide {
-            return (state.to_vec(), wide.run(self, l.leaf, part.0, part.1));
+            return (state.to_vec(), wide.run(self, l.leaf, part.start, part.end));
         }
-        let state = self.pick(l, (base, count), state);
+        let state = self.pick(l, base, count, state);
         let state = self.chunk(l, part, &state);
         let sums = l.lanes.iter().filter_map(|lane| match (&lane.way, &l.source) {
             (Way::Lanes(memory, _), _) => Some(memory.fold(self, count)),
@@ -443,9 +458,9 @@ impl Emitter<'_> {
         results
     }
 
-    /// The part of the state that belongs to picks, after this many contiguous elements, the first
-    /// with the number `base`.
-    fn pick(&mut self, l: &LeafLoop<'_>, elements: (Value, Value), state: &[Value]) -> Vec<Value> {
+    /// The part of the state that belongs to picks, after `count` contiguous elements, the first with
+    /// the number `base`.
+    fn pick(&mut self, l: &LeafLoop<'_>, base: Value, count: Value, state: &[Value]) -> Vec<Value> {
         let Some(source) = &l.source else { return state.to_vec() };
         let mut rest = state;
         let mut new = vec![];
@@ -455,7 +470,7 @@ impl Emitter<'_> {
             match &lane.way {
                 Way::Pick(pick) => {
                     let place = source.kept.place(self, lane.input);
-                    new.extend(pick.take(self, own, place, elements));
+                    new.extend(pick.take(self, own, place, base, count));
                 }
                 Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) | Way::Free | Way::Best(_) => new.extend(own),
             }
@@ -465,22 +480,19 @@ impl Emitter<'_> {
 
     /// Reduces the elements `base..end`, of one chunk if there are lanes: several groups per
     /// iteration, then single groups, then single elements. Returns the carried values.
-    fn chunk(&mut self, l: &LeafLoop<'_>, (base, end): (Value, Value), state: &[Value]) -> Vec<Value> {
+    fn chunk(&mut self, l: &LeafLoop<'_>, elements: Range<Value>, state: &[Value]) -> Vec<Value> {
         let mut state = state.to_vec();
         if l.lanes.iter().all(|lane| matches!(lane.way, Way::Pick(_) | Way::Blocks(..))) {
             return state;
         }
-        let mut at = base;
+        let Range { start: mut at, end } = elements;
         let mut groups = l.groups;
         while groups > 0 {
             let step = groups as i64 * GROUP;
             let left = self.b.ins().isub(end, at);
             let whole = self.b.ins().band_imm_s(left, -step);
             let stop = self.b.ins().iadd(at, whole);
-            state = self.counted(at, stop, step, &state, |e, i, state| {
-                let lane = e.b.ins().band_imm_u(i, LANES as i64 - 1);
-                e.step(l, (i, lane), groups, state)
-            });
+            state = self.counted(at, stop, step, &state, |e, i, state| e.step(l, i, groups, state));
             at = stop;
             groups = usize::from(groups > 1);
         }
@@ -502,8 +514,9 @@ impl Emitter<'_> {
         state
     }
 
-    /// Accumulates some groups. The first element is `i`, which belongs to `lane`.
-    fn step(&mut self, l: &LeafLoop<'_>, (i, lane): (Value, Value), groups: usize, state: &[Value]) -> Vec<Value> {
+    /// Accumulates some groups, from element `i` on.
+    fn step(&mut self, l: &LeafLoop<'_>, i: Value, groups: usize, state: &[Value]) -> Vec<Value> {
+        let lane = self.b.ins().band_imm_u(i, LANES as i64 - 1);
         let mut state = state.to_vec();
         let mut sums: Vec<Option<(Value, Vec<Value>)>> = vec![];
         for reduction in l.lanes {

@@ -1,6 +1,8 @@
 //! Loop nests and control flow. Adjacent loops are merged where all accesses allow it, and
 //! innermost loops become leaves, which are vectorized, where possible.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -189,7 +191,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// A parallel loop: the whole loop, or the iterations `range` in row-major order.
-    pub(super) fn parallel(&mut self, l: &Loop, range: Option<(Value, Value)>) {
+    pub(super) fn parallel(&mut self, l: &Loop, range: Option<Range<Value>>) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let Some((last, outer)) = axes.split_last() else { return self.block(&l.body) };
         match range {
@@ -228,7 +230,7 @@ impl<'a> Emitter<'a> {
                 });
             }
             None => {
-                if self.split_index_set(axis, (from, to), body).is_none() {
+                if self.split_index_set(axis, from..to, body).is_none() {
                     self.each(axis, from, to, body);
                 }
             }
@@ -312,7 +314,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn ranged(
         &mut self,
         axes: &[Axis],
-        (begin, end): (Value, Value),
+        Range { start: begin, end }: Range<Value>,
         row: &mut dyn FnMut(&mut Self, Value, Value),
     ) {
         let Some((last, outer)) = axes.split_last() else { return };

@@ -92,7 +92,8 @@ impl Pick {
         e: &mut Emitter<'_>,
         state: &[Value],
         elements: Place,
-        (first, count): (Value, Value),
+        first: Value,
+        count: Value,
     ) -> Vec<Value> {
         let (best, at) = (state[0], state[1]);
         let found = match &self.wide {

@@ -13,6 +13,7 @@
 //! elements. See [`HandOff`].
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I8X16;
@@ -127,7 +128,7 @@ impl Emitter<'_> {
         let n = self.extent(extent);
         match in_chunks(self.scope.dtypes, l) {
             Some(prefixes) => {
-                let all = (self.int(0), n);
+                let all = self.int(0)..n;
                 self.scan_chunks(l, Axis { index: *index, merged: vec![], extent: n }, all, &prefixes, None);
             }
             None => self.scan_elements(l, *index, n, &Prefix::all(self, l)),
@@ -135,7 +136,7 @@ impl Emitter<'_> {
     }
 
     /// The chunks `begin..end` of a scan.
-    pub(super) fn scan_part(&mut self, l: &Loop, (begin, end): (Value, Value), hand_off: HandOff) {
+    pub(super) fn scan_part(&mut self, l: &Loop, Range { start: begin, end }: Range<Value>, hand_off: HandOff) {
         let [(index, extent)] = l.dims.as_slice() else { return };
         let Some(prefixes) = in_chunks(self.scope.dtypes, l) else { return };
         let n = self.extent(extent);
@@ -144,7 +145,7 @@ impl Emitter<'_> {
         let past = self.b.ins().ishl_imm_u(end, shift);
         let past = self.least(past, n);
         let axis = Axis { index: *index, merged: vec![], extent: n };
-        self.scan_chunks(l, axis, (first, past), &prefixes, Some(hand_off));
+        self.scan_chunks(l, axis, first..past, &prefixes, Some(hand_off));
     }
 
     fn scan_elements(&mut self, l: &Loop, index: IndexId, n: Value, prefixes: &[Prefix<'_>]) {
@@ -178,7 +179,7 @@ impl Emitter<'_> {
         &mut self,
         l: &Loop,
         axis: Axis,
-        (from, past): (Value, Value),
+        Range { start: from, end: past }: Range<Value>,
         prefixes: &[ChunkPrefix],
         hand_off: Option<HandOff>,
     ) {

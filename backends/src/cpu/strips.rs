@@ -7,6 +7,7 @@
 //! rows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -123,7 +124,7 @@ impl<'l> Strips<'l> {
                     }
                     e.nest(outer, &[], &mut |e, _| {
                         let zero = e.int(0);
-                        rows.run(e, (zero, last.extent), (strip.from, strip.to));
+                        rows.run(e, zero..last.extent, strip.from..strip.to);
                         vec![]
                     });
                 }
@@ -167,7 +168,7 @@ impl<'l> Strips<'l> {
             e.poll();
             let past = e.b.ins().iadd_imm_s(first, BLOCK as i64);
             let past = e.least(past, axis.extent);
-            rows.run(e, (first, past), (from, to));
+            rows.run(e, first..past, from..to);
             e.when(several, &[], |e| {
                 let number = e.b.ins().ushr_imm_u(first, i64::from(BLOCK.ilog2()));
                 each(e, false, number);
@@ -284,12 +285,13 @@ impl RowLoop {
     }
 
     /// Runs some rows for some columns.
-    pub(super) fn run(&self, e: &mut Emitter<'_>, (from, to): (Value, Value), columns: (Value, Value)) {
-        let some = |e: &mut Emitter<'_>, (from, to): (Value, Value), step: i64, leaf: &Ready| {
+    pub(super) fn run(&self, e: &mut Emitter<'_>, rows: Range<Value>, columns: Range<Value>) {
+        let Range { start: from, end: to } = rows;
+        let some = |e: &mut Emitter<'_>, Range { start: from, end: to }: Range<Value>, step: i64, leaf: &Ready| {
             e.counted(from, to, step, &[], |e, i, _| {
                 e.poll();
                 e.bind(self.index, i);
-                leaf.run(e, columns.0, columns.1);
+                leaf.run(e, columns.start, columns.end);
                 vec![]
             });
         };
@@ -309,9 +311,9 @@ impl RowLoop {
                 whole = e.b.ins().select(apart, whole, none);
             }
             rest = e.b.ins().iadd(from, whole);
-            some(e, (from, rest), *count, leaf);
+            some(e, from..rest, *count, leaf);
         }
-        some(e, (rest, to), 1, &self.one);
+        some(e, rest..to, 1, &self.one);
     }
 }
 

@@ -2,6 +2,7 @@
 //! parts; the other parts, which combine the partial results, are ordinary loops.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::linear::Linear;
@@ -59,7 +60,7 @@ impl Sums {
 
 impl Emitter<'_> {
     /// Emits a range of the first part of a tiled kernel.
-    pub(super) fn tiled(&mut self, t: &Tiles, body: &Block, (begin, end): (Value, Value)) {
+    pub(super) fn tiled(&mut self, t: &Tiles, body: &Block, Range { start: begin, end }: Range<Value>) {
         let (scalars, loops): (Vec<&Statement>, Vec<&Statement>) = body.iter().partition(|s| is_scalar(s));
         scalars.into_iter().for_each(|s| self.statement(s));
         let loops: Vec<&Loop> =
@@ -87,12 +88,12 @@ impl Emitter<'_> {
             let wide: Vec<Option<RowLoop>> = leaves
                 .iter()
                 .zip(&t.sums)
-                .map(|(leaf, sums)| e.wide_rows(leaf.as_ref()?, sums, (block, width)))
+                .map(|(leaf, sums)| e.wide_rows(leaf.as_ref()?, sums, block, width))
                 .collect();
             for ((l, leaf), sums) in columns.iter().zip(&leaves).zip(&sums) {
                 match leaf {
-                    Some(leaf) => e.clear_sums(leaf, sums, (from, to)),
-                    None => e.sum_columns(l, sums, (first, past), (from, to)),
+                    Some(leaf) => e.clear_sums(leaf, sums, from..to),
+                    None => e.sum_columns(l, sums, first..past, from..to),
                 }
             }
             e.counted(first, past, ROWS, &[], |e, row, _| {
@@ -103,8 +104,8 @@ impl Emitter<'_> {
                 // better than one row after another.
                 for ((leaf, sums), wide) in leaves.iter().zip(&sums).zip(&wide) {
                     match (leaf, wide) {
-                        (_, Some(wide)) => wide.run(e, (row, stop), (from, to)),
-                        (Some(leaf), None) => e.add_rows(leaf, sums, (row, stop), (from, to)),
+                        (_, Some(wide)) => wide.run(e, row..stop, from..to),
+                        (Some(leaf), None) => e.add_rows(leaf, sums, row..stop, from..to),
                         (None, None) => {}
                     }
                 }
@@ -135,9 +136,8 @@ impl Emitter<'_> {
         Sums { rows }
     }
 
-    fn clear_sums(&mut self, leaf: &Leaf, sums: &Sums, part: (Value, Value)) {
+    fn clear_sums(&mut self, leaf: &Leaf, sums: &Sums, Range { start: from, end: to }: Range<Value>) {
         let operands = Operands::new(self, leaf);
-        let (from, to) = part;
         let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
         columns.groups(self, 4, &mut |l| {
             let empty: Registers = sums.rows.iter().flat_map(|(fold, ..)| l.constant(fold.identity())).collect();
@@ -146,7 +146,7 @@ impl Emitter<'_> {
     }
 
     /// Compiles the leaf that adds rows to the accumulators with wide vectors, if possible.
-    fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], (block, width): (Value, Value)) -> Option<RowLoop> {
+    fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], block: Value, width: Value) -> Option<RowLoop> {
         let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
         let row = self.b.ins().iadd_imm_s(width, Tiles::SPARE);
         let row = self.b.ins().imul(row, block);
@@ -173,32 +173,32 @@ impl Emitter<'_> {
     }
 
     /// Adds some rows to the accumulators.
-    fn add_rows(&mut self, leaf: &Leaf, sums: &Sums, rows: (Value, Value), part: (Value, Value)) {
+    fn add_rows(&mut self, leaf: &Leaf, sums: &Sums, rows: Range<Value>, columns: Range<Value>) {
+        let Range { start: from, end: to } = columns;
         let operands = Operands::new(self, leaf);
         for step in &leaf.steps {
             let Step::Nest(nest) = step else { continue };
             let axes = columns::axes(self, nest);
             let groups = columns::groups_of(leaf, nest, 0);
             let levels: Vec<_> = nest.reductions.iter().map(|_| None).collect();
-            let (from, to) = part;
             let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
             columns.groups(self, groups, &mut |l| {
                 let mut state = vec![l.e.int(0)];
                 state.extend(sums.load(l));
-                let last = l.iterate(nest, &axes, Some(rows), &levels, &state, &mut Done::new(leaf));
+                let last = l.iterate(nest, &axes, Some(rows.clone()), &levels, &state, &mut Done::new(leaf));
                 sums.store(l, &last[1..]);
             });
         }
     }
 
     /// Reduces the columns of a block one after another, if they are not a leaf.
-    fn sum_columns(&mut self, l: &Loop, sums: &Sums, (first, past): (Value, Value), (from, to): (Value, Value)) {
+    fn sum_columns(&mut self, l: &Loop, sums: &Sums, rows: Range<Value>, columns: Range<Value>) {
         let [Statement::Loop(reduce)] = l.body.as_slice() else { return };
         let inputs: Vec<ValueId> = singles(l).iter().map(|r| r.input).collect();
-        self.counted(from, to, 1, &[], |e, j, _| {
+        self.counted(columns.start, columns.end, 1, &[], |e, j, _| {
             e.bind(l.dims[0].0, j);
             let empty: Vec<Value> = sums.rows.iter().map(|(fold, ..)| fold.empty(e)).collect();
-            let found = e.counted(first, past, 1, &empty, |e, i, state| {
+            let found = e.counted(rows.start, rows.end, 1, &empty, |e, i, state| {
                 e.bind(reduce.dims[0].0, i);
                 e.block(&reduce.body);
                 let mut next = vec![];

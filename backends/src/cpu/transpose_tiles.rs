@@ -3,6 +3,8 @@
 //! `transpose`, which uses whole cache lines on both sides). Then the body runs along the rows of
 //! the tile, where they are contiguous.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::Value;
 use ir::linear::Linear;
@@ -22,13 +24,13 @@ const SPARE: i64 = 16;
 
 /// A tile: the ranges of the outer and the innermost loop.
 struct Tile {
-    outer: (Value, Value),
-    last: (Value, Value),
+    outer: Range<Value>,
+    last: Range<Value>,
 }
 
 impl Emitter<'_> {
     /// Runs the tiles `begin..end` of a loop.
-    pub(super) fn across(&mut self, across: &Transpose, l: &Loop, (begin, end): (Value, Value)) {
+    pub(super) fn across(&mut self, across: &Transpose, l: &Loop, Range { start: begin, end }: Range<Value>) {
         let extents: Vec<Value> = across.extents.iter().map(|extent| self.size(extent)).collect();
         let tiles: Vec<Value> = across.range().iter().map(|extent| self.size(extent)).collect();
         let (body, shift, locals) = self.with_tiles(across, l);
@@ -50,24 +52,24 @@ impl Emitter<'_> {
             let mut part = |digit: Value, of: i64, extent: Value| {
                 let from = e.b.ins().imul_imm_s(digit, of);
                 let to = e.b.ins().iadd_imm_s(from, of);
-                (from, e.least(to, extent))
+                from..e.least(to, extent)
             };
             let outer = part(digits[0], across.height, extents[across.outer]);
             let tile = Tile { outer, last: part(digits[1], ROWS, extents[last]) };
             let outer = l.dims[across.outer].0;
-            e.bind(outer, tile.outer.0);
-            e.bind(l.dims[last].0, tile.last.0);
+            e.bind(outer, tile.outer.start);
+            e.bind(l.dims[last].0, tile.last.start);
             for (load, local) in across.loads.iter().zip(&locals) {
                 e.transpose(&l.body[*load], l.dims[last].0, *local, &tile);
             }
             // The position of the tile, negated: subscripts in the body become relative to it.
-            let before = e.b.ins().imul_imm_s(tile.outer.0, -(ROWS + SPARE));
-            let before = e.b.ins().isub(before, tile.last.0);
+            let before = e.b.ins().imul_imm_s(tile.outer.start, -(ROWS + SPARE));
+            let before = e.b.ins().isub(before, tile.last.start);
             e.bind(shift, before);
             let axis = Axis { index: l.dims[last].0, merged: vec![], extent: extents[last] };
-            e.counted(tile.outer.0, tile.outer.1, 1, &[], |e, i, _| {
+            e.counted(tile.outer.start, tile.outer.end, 1, &[], |e, i, _| {
                 e.bind(outer, i);
-                e.innermost(&axis, tile.last.0, tile.last.1, &body);
+                e.innermost(&axis, tile.last.start, tile.last.end, &body);
                 vec![]
             });
             vec![]
@@ -108,8 +110,8 @@ impl Emitter<'_> {
         let step = self.size(&(&linear.affine.coefficient(last) * &Size::constant(width)));
         let to = self.base(local);
         let pace = self.int((ROWS + SPARE - i64::from(sabotage::on(Bug::TilePitch))) * width);
-        let rows = self.b.ins().isub(tile.last.1, tile.last.0);
-        let columns = self.b.ins().isub(tile.outer.1, tile.outer.0);
+        let rows = self.b.ins().isub(tile.last.end, tile.last.start);
+        let columns = self.b.ins().isub(tile.outer.end, tile.outer.start);
         self.helpers.run(&mut self.b, helper, &[from, step, to, pace, rows, columns]);
     }
 }

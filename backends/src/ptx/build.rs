@@ -78,8 +78,8 @@ impl Builder {
     }
 
     /// Guards the instructions that `make` emits with a predicate. They must not branch.
-    pub(super) fn guarded<T>(&mut self, guard: (Reg, bool), make: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.guard.replace(guard);
+    pub(super) fn guarded<T>(&mut self, predicate: Reg, make: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.guard.replace((predicate, true));
         let made = make(self);
         self.guard = outer;
         made

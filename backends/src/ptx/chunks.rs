@@ -12,6 +12,7 @@ use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::assign;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::prefixes::SharedSums;
 use crate::fold::Merging;
 
 /// The threads of a block.
@@ -122,7 +123,7 @@ impl Emitter<'_> {
             e.b().barrier();
             e.when(first, |e| {
                 // A serial chain: each total is replaced by the state of all before it.
-                e.hand_on(fold, &carry, (at, PLACE), (zero, all));
+                e.hand_on(fold, &carry, SharedSums { at, pitch: PLACE }, zero..all);
             });
             e.b().barrier();
             e.when(there, |e| {

@@ -43,7 +43,7 @@ impl Emitter<'_> {
     pub(super) fn add_where(&mut self, fold: Merging, valid: Option<Reg>, state: &[Reg], more: &[Reg]) {
         let sum = fold.merge(self, state, more);
         match valid {
-            Some(valid) => self.b().guarded((valid, true), |b| assign(b, state, &sum)),
+            Some(valid) => self.b().guarded(valid, |b| assign(b, state, &sum)),
             None => assign(self.b(), state, &sum),
         }
     }

@@ -8,6 +8,8 @@
 //! several threads per column, which divide the rows among themselves and communicate through
 //! shared memory. Scratch of adjacent columns is interleaved.
 
+use std::ops::Range;
+
 use ir::Size;
 use ir::nest::{BufferId, Loop, LoopKind, Reduction, Statement};
 use ir::order::BLOCK;
@@ -126,7 +128,7 @@ impl Emitter<'_> {
             let first = e.b().op2(Opcode::Shl, Type::B64, block, i64::from(BLOCK.ilog2()));
             let end = e.b().op2(Opcode::Add, Type::S64, first, BLOCK as i64);
             let end = e.b().op2(Opcode::Min, Type::S64, end, down.total);
-            e.take_rows(&down, (first, end), rows, reductions, &sums);
+            e.take_rows(&down, first..end, rows, reductions, &sums);
             for (sum, buffer) in sums.iter().zip(buffers) {
                 let values = sum.fold.values(e, &sum.state);
                 e.store_at(*buffer, number, values[0]);
@@ -146,8 +148,8 @@ impl Emitter<'_> {
         Sum { fold, state, levels: at.map(|at| Levels { fold, space: Space::Local, at }) }
     }
 
-    /// Accumulates rows `from..to`.
-    fn take_rows(&mut self, axes: &Axes, (from, to): (Reg, Reg), l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
+    /// Accumulates a range of rows.
+    fn take_rows(&mut self, axes: &Axes, range: Range<Reg>, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let take = |e: &mut Self, number: Reg| {
             for (r, sum) in reductions.iter().zip(sums) {
                 let one = e.one(&r.inputs, number);
@@ -155,11 +157,11 @@ impl Emitter<'_> {
             }
         };
         match axes.only() {
-            Some(index) => self.unrolled_loop(index, (from, to), 1, &l.body, |e, number| {
+            Some(index) => self.unrolled_loop(index, range, 1, &l.body, |e, number| {
                 e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
                 take(e, number);
             }),
-            None => self.counted(from, to, 1, |e, number| {
+            None => self.counted(range.start, range.end, 1, |e, number| {
                 e.iteration(axes, number, &l.body);
                 take(e, number);
             }),
@@ -199,7 +201,7 @@ impl Emitter<'_> {
                 let axes = self.axes(&l.dims, &l.body);
                 match axes.only() {
                     Some(index) => {
-                        self.unrolled_loop(index, (strip.row, axes.total), strip.shape.rows, &l.body, |e, _| {
+                        self.unrolled_loop(index, strip.row..axes.total, strip.shape.rows, &l.body, |e, _| {
                             e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
                         })
                     }
@@ -244,7 +246,7 @@ impl Emitter<'_> {
         if sums.iter().all(|sum| sum.levels.is_none()) {
             let rows = [first, end].map(|n| self.b().op2(Opcode::Mul, Type::S64, n, block));
             let end = self.b().op2(Opcode::Min, Type::S64, rows[1], axes.total);
-            self.take_rows(&axes, (rows[0], end), l, reductions, &sums);
+            self.take_rows(&axes, rows[0]..end, l, reductions, &sums);
         } else {
             self.counted(first, end, 1, |e, number| {
                 for sum in sums.iter().filter(|sum| sum.levels.is_some()) {
@@ -253,7 +255,7 @@ impl Emitter<'_> {
                 let from = e.b().op2(Opcode::Mul, Type::S64, number, block);
                 let to = e.b().op2(Opcode::Add, Type::S64, from, block);
                 let to = e.b().op2(Opcode::Min, Type::S64, to, axes.total);
-                e.take_rows(&axes, (from, to), l, reductions, &sums);
+                e.take_rows(&axes, from..to, l, reductions, &sums);
                 // The levels are those of the thread's own subtree, so they count from its first
                 // block.
                 let number = e.b().op2(Opcode::Sub, Type::S64, number, first);

@@ -221,7 +221,7 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
         }
     }
     variants.push(match (&part.run, part.root()) {
-        (Run::Phase { phase, results }, _) => in_chunks(program, part, (*phase, results), name.to_owned()),
+        (Run::Phase { phase, results }, _) => in_chunks(program, part, *phase, results, name.to_owned()),
         (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
         _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
     });
@@ -241,7 +241,7 @@ fn in_strips(program: &Program, part: &Part, shape: columns::StripShape, name: S
 }
 
 /// A phase of a long scan.
-fn in_chunks(program: &Program, part: &Part, (phase, results): (Phase, &[BufferId]), name: String) -> Variant {
+fn in_chunks(program: &Program, part: &Part, phase: Phase, results: &[BufferId], name: String) -> Variant {
     let mut e = Emitter::new(program, part, chunks::THREADS, ScratchScope::Block);
     let mut grid = Grid::One;
     if let Some((before, Statement::Loop(l))) = part.root() {

@@ -206,7 +206,7 @@ impl Emitter<'_> {
         let left = self.factor(tiles, &c.left, rows, inner, at);
         let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
         let sums = self.products(tiles, [&left, &right], inner.count, at);
-        let epilogue = self.begin_epilogue(c, (tiles.sum, tiles.dtype), [rows, columns]);
+        let epilogue = self.begin_epilogue(c, tiles.sum, tiles.dtype, [rows, columns]);
         self.epilogue_tile(&epilogue, tiles, &sums, at);
     }
 
@@ -272,8 +272,8 @@ impl Emitter<'_> {
                 let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
                 // Unrolled over the depth of the tile: an outer product per inner index.
                 for step in 0..DEPTH {
-                    let left = e.quads(tiles, (down, step * tiles.pitch()), 4);
-                    let right = e.quads(tiles, (across, step * tiles.pitch()), 8);
+                    let left = e.quads(tiles, Address { base: Some(down), offset: step * tiles.pitch() }, 4);
+                    let right = e.quads(tiles, Address { base: Some(across), offset: step * tiles.pitch() }, 8);
                     for (sums, x) in sums.iter().zip(&left) {
                         sums.iter().zip(&right).for_each(|(sum, y)| e.add_product(tiles.sum, *sum, *x, *y));
                     }
@@ -293,11 +293,11 @@ impl Emitter<'_> {
 
     /// A thread's elements of a row of a factor's tile. Its quads are as far apart as the quads of
     /// all threads across.
-    fn quads(&mut self, tiles: &Tiles, (base, offset): (Reg, i64), threads: i64) -> Vec<Reg> {
+    fn quads(&mut self, tiles: &Tiles, first: Address, threads: i64) -> Vec<Reg> {
         let mut all = vec![];
         for quad in 0..tiles.quads {
-            let offset = offset + quad * threads * QUAD * bytes(tiles.sum);
-            all.extend(self.load_quad(tiles.sum, Address { base: Some(base), offset }));
+            let offset = first.offset + quad * threads * QUAD * bytes(tiles.sum);
+            all.extend(self.load_quad(tiles.sum, Address { offset, ..first }));
         }
         all
     }

@@ -372,7 +372,7 @@ impl<'a> Emitter<'a> {
                 _ => Type::B32,
             };
             let to = self.builder.mov(class, 0);
-            self.builder.guarded((some, true), |b| b.load_to(to, Space::Global, ty, address));
+            self.builder.guarded(some, |b| b.load_to(to, Space::Global, ty, address));
             to
         } else {
             self.builder.load(Space::Global, ty, address)
@@ -615,7 +615,7 @@ impl<'a> Emitter<'a> {
             // the rest.
             let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);
             let first = e.builder.set(Comparison::Eq, Type::U32, before, 0);
-            e.builder.guarded((first, true), |b| {
+            e.builder.guarded(first, |b| {
                 b.store(Space::Global, Type::B64, index, at(8));
                 b.store(Space::Global, Type::B64, bound, at(16));
             });

@@ -20,8 +20,10 @@ const AT_ONCE: i64 = 4;
 /// The epilogue of a contraction.
 pub(super) struct Epilogue<'c> {
     c: &'c Contraction,
-    /// The type of the accumulators, and the type of the result.
-    dtypes: (Dtype, Dtype),
+    /// The type of the accumulators.
+    sum: Dtype,
+    /// The type of the result.
+    dtype: Dtype,
     rows: (Axes, TileRange),
     columns: (Axes, TileRange),
 }
@@ -46,17 +48,18 @@ impl Emitter<'_> {
     pub(super) fn begin_epilogue<'c>(
         &mut self,
         c: &'c Contraction,
-        dtypes: (Dtype, Dtype),
+        sum: Dtype,
+        dtype: Dtype,
         [rows, columns]: [TileSide<'_>; 2],
     ) -> Epilogue<'c> {
         let [rows, columns] = [rows, columns].map(|side| (self.axes(side.dims, &c.epilogue), side.range));
-        Epilogue { c, dtypes, rows, columns }
+        Epilogue { c, sum, dtype, rows, columns }
     }
 
     /// Runs the epilogue over the staged rows. They begin with row `first` of the tile. Each thread
     /// stays in one column.
     pub(super) fn epilogue_rows(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, first: i64) {
-        let Epilogue { c, dtypes: (sum, _), columns: (columns, across), .. } = epilogue;
+        let Epilogue { c, sum, columns: (columns, across), .. } = epilogue;
         let thread = self.special(Special::Tid);
         let begin = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(staged.side.ilog2()));
         let column = self.b().op2(Opcode::And, Type::B64, thread, staged.side - 1);
@@ -104,7 +107,7 @@ impl Emitter<'_> {
     }
 
     fn epilogue_element(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, base: Reg, low: Reg, row: Reg) {
-        let Epilogue { c, dtypes: (sum, dtype), rows: (rows, _), .. } = epilogue;
+        let Epilogue { c, sum, dtype, rows: (rows, _), .. } = epilogue;
         let place = self.b().op(Opcode::Mad, Type::S64, &[low.into(), staged.pitch.into(), base.into()]);
         let element = self.b().load(Space::Shared, held(*sum), Address { base: Some(place), offset: staged.at });
         self.unravel(rows, row);

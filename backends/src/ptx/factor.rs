@@ -206,7 +206,7 @@ impl Emitter<'_> {
                 for (k, elements) in (0i64..).zip(quad.elements.chunks(count)) {
                     let at = Address { base: Some(quad.pointer), offset: 16 * k };
                     let to = elements.to_vec();
-                    e.b().guarded((inside, true), |b| b.load_several_to(to, Space::Global, ty, at));
+                    e.b().guarded(inside, |b| b.load_several_to(to, Space::Global, ty, at));
                 }
             }
         };
@@ -216,7 +216,7 @@ impl Emitter<'_> {
                 for (k, element) in (0i64..).zip(&quad.elements) {
                     let inside = limits(e, quad, *inner, k);
                     let place = Address { base: Some(at), offset: 0 };
-                    e.b().guarded((inside, true), |b| b.load_to(*element, Space::Global, ty, place));
+                    e.b().guarded(inside, |b| b.load_to(*element, Space::Global, ty, place));
                     at = match matrix.apart {
                         Some(apart) => e.b().op2(Opcode::Add, Type::S64, at, apart),
                         None => e.b().op2(Opcode::Add, Type::S64, at, matrix.dtype.bytes() as i64),

@@ -94,7 +94,7 @@ impl FastDivision {
             b.op_to(self.finite, Opcode::FmaRn, Type::F32, &[result.into(), float(0.0), self.finite.into()]);
         };
         match valid {
-            Some(valid) => b.guarded((valid, true), record),
+            Some(valid) => b.guarded(valid, record),
             None => record(b),
         }
     }

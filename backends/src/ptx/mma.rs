@@ -130,6 +130,15 @@ struct FactorPipeline<'c> {
     async_copies: Option<AsyncCopies>,
 }
 
+/// A factor in memory: whether it is aligned, its address with all indices at 0, and the distances
+/// between elements along its outer and inner indices in bytes.
+struct Source {
+    aligned: Reg,
+    origin: Reg,
+    by_outer: Reg,
+    by_inner: Reg,
+}
+
 /// The asynchronous copies of a factor, used if it is aligned at run time.
 struct AsyncCopies {
     aligned: Reg,
@@ -168,7 +177,7 @@ impl Emitter<'_> {
         let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
         let lanes = self.lanes();
         let sums = self.accumulate(units, [&left, &right], &lanes, inner.count);
-        let epilogue = self.begin_epilogue(c, (Dtype::F32, units.dtype), [rows, columns]);
+        let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
         let staged = StagedAccumulator {
             memory: Operand::More,
             at: 0,
@@ -236,20 +245,14 @@ impl Emitter<'_> {
                 let origin = self.origin(&steps, outer.dims, inner.dims);
                 let [by_outer, by_inner] =
                     [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(units.width()))));
-                self.async_copies(units, &pipeline, aligned, origin, (by_outer, by_inner))
+                self.async_copies(units, &pipeline, Source { aligned, origin, by_outer, by_inner })
             });
         }
         pipeline
     }
 
-    fn async_copies(
-        &mut self,
-        units: &TensorUnits,
-        pipeline: &FactorPipeline<'_>,
-        aligned: Reg,
-        origin: Reg,
-        (by_outer, by_inner): (Reg, Reg),
-    ) -> AsyncCopies {
+    fn async_copies(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, source: Source) -> AsyncCopies {
+        let Source { aligned, origin, by_outer, by_inner } = source;
         let thread = self.special(Special::Tid);
         let in_row = if pipeline.deep { DEPTH } else { SIDE * units.width() } / WIDE;
         let at_once = i64::from(THREADS) / in_row;

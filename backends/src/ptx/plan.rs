@@ -124,7 +124,9 @@ impl Module {
         let mut memory = Memory { end: 0 };
         // The record of a failed check comes first, at offset 0.
         memory.take(FAULT)?;
-        let mut buffers = BTreeMap::new();
+        let carried: Vec<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
+        let carried: BTreeMap<BufferId, usize> = carried.into_iter().zip(0..).collect();
+        let mut layout = Layout { program, binding: &binding, memory, buffers: BTreeMap::new(), carried };
         let mut constants = vec![];
         for (id, buffer) in &program.buffers {
             let word = match &buffer.role {
@@ -132,44 +134,68 @@ impl Module {
                 Role::Output(n) => Word::Output(*n),
                 Role::Constant(elements) => {
                     let bytes: Vec<u8> = words(elements).into_iter().flat_map(u64::to_ne_bytes).collect();
-                    let at = memory.take(bytes.len())?;
+                    let at = layout.memory.take(bytes.len())?;
                     constants.push((at, bytes));
                     Word::Own(at)
                 }
                 Role::Temp | Role::Scratch => continue,
             };
-            buffers.insert(id, word);
+            layout.buffers.insert(id, word);
         }
-        temporaries(program, &binding, &mut memory, &mut buffers)?;
+        layout.temporaries()?;
         // Kernels run one after another, so their scratch can share memory.
-        let shared = memory.end;
+        let shared = layout.memory.end;
         let mut end = shared;
-        let carried: Vec<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
-        let carried: BTreeMap<BufferId, usize> = carried.into_iter().zip(0..).collect();
-        let mut places = vec![Word::Number(0); carried.values().max().map_or(0, |last| last + 1)];
-        carried.iter().for_each(|(id, place)| places[*place] = buffers[id]);
+        let mut places = vec![Word::Number(0); layout.carried.values().max().map_or(0, |last| last + 1)];
+        layout.carried.iter().for_each(|(id, place)| places[*place] = layout.buffers[id]);
         let (mut launches, mut numbers) = (vec![], vec![]);
         for kernel in &self.kernels {
-            memory.end = shared;
-            let planned = self.launch(kernel, &binding, facts, &mut memory, (&mut buffers, &carried))?;
+            layout.memory.end = shared;
+            let planned = layout.launch(kernel, facts)?;
             numbers.push(planned.is_some().then_some(launches.len()));
             launches.extend(planned);
-            end = end.max(memory.end);
+            end = end.max(layout.memory.end);
         }
-        let steps = steps(&program.body, &binding, &carried, &numbers);
+        let steps = steps(&program.body, &binding, &layout.carried, &numbers);
         let results = program.outputs().into_iter().map(|id| call::bytes(program, &binding, id));
         let results = results.collect::<Result<_, _>>()?;
         Ok(Plan { binding, own: end, constants, launches, steps, places, results })
     }
+}
 
-    fn launch(
-        &self,
-        kernel: &Kernel,
-        binding: &Binding,
-        facts: Facts,
-        memory: &mut Memory,
-        (buffers, places): (&mut BTreeMap<BufferId, Word>, &BTreeMap<BufferId, usize>),
-    ) -> Result<Option<Planned>, CallError> {
+/// The memory of a call, as far as it is laid out.
+struct Layout<'p> {
+    program: &'p Program,
+    binding: &'p Binding,
+    memory: Memory,
+    /// The argument that kernels get for each buffer.
+    buffers: BTreeMap<BufferId, Word>,
+    /// The number of the place of each carried buffer.
+    carried: BTreeMap<BufferId, usize>,
+}
+
+impl Layout<'_> {
+    /// Assigns memory to temporaries.
+    fn temporaries(&mut self) -> Result<(), CallError> {
+        let Layout { program, binding, memory, buffers, .. } = self;
+        let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
+        let mut places = vec![];
+        let bytes = Slots::new(program, stored)
+            .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
+        let base = memory.take(bytes)?;
+        for (id, place) in places {
+            let word = match place {
+                SlotLocation::At(offset) => Word::Own(base + offset),
+                SlotLocation::Of(output) => buffers[&output],
+            };
+            buffers.insert(id, word);
+        }
+        Ok(())
+    }
+
+    /// The launch of a kernel, with memory for its scratch; `None` if it has no iterations.
+    fn launch(&mut self, kernel: &Kernel, facts: Facts) -> Result<Option<Planned>, CallError> {
+        let Layout { program, binding, memory, buffers, carried: places } = self;
         let value = |size: &Size| binding.number(size);
         let variant = kernel.variant(&value, facts);
         let blocks = variant.blocks(&value, kernel.checks);
@@ -188,7 +214,7 @@ impl Module {
                 (ScratchScope::Block, _) => 1,
             };
         for id in variant.scratch() {
-            let own = stride(binding, &self.program, id)?;
+            let own = stride(binding, program, id)?;
             buffers.insert(id, Word::Own(memory.take(own.checked_mul(owners).ok_or(TOO_MANY)?)?));
         }
         let (mut arguments, mut carried) = (vec![], vec![]);
@@ -201,7 +227,7 @@ impl Module {
             arguments.push(match argument {
                 Argument::Fault => Word::Own(0),
                 Argument::Buffer(id) => buffers[id],
-                Argument::Stride(id) => Word::Number(stride(binding, &self.program, *id)? as u64),
+                Argument::Stride(id) => Word::Number(stride(binding, program, *id)? as u64),
                 Argument::Size(size) => Word::Number(value(size).cast_unsigned()),
                 Argument::Multiples(sizes) => Word::Number(sizes.iter().all(|(size, of)| value(size) % of == 0).into()),
                 Argument::Small(sizes) => {
@@ -252,28 +278,6 @@ fn reciprocal(divisor: i64) -> u64 {
     let Ok(divisor @ 1..=0x8000_0000) = u64::try_from(divisor) else { return 0 };
     let places = 31 + divisor.next_power_of_two().ilog2();
     (1u64 << places).div_ceil(divisor) | u64::from(places) << 32
-}
-
-/// Assigns memory to temporaries.
-fn temporaries(
-    program: &Program,
-    binding: &Binding,
-    memory: &mut Memory,
-    buffers: &mut BTreeMap<BufferId, Word>,
-) -> Result<(), CallError> {
-    let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
-    let mut places = vec![];
-    let bytes = Slots::new(program, stored)
-        .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
-    let base = memory.take(bytes)?;
-    for (id, place) in places {
-        let word = match place {
-            SlotLocation::At(offset) => Word::Own(base + offset),
-            SlotLocation::Of(output) => buffers[&output],
-        };
-        buffers.insert(id, word);
-    }
-    Ok(())
 }
 
 impl Kernel {

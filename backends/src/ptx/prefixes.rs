@@ -3,6 +3,8 @@
 //! groups are a serial chain, which every thread of a warp computes, or one thread of a block for
 //! each chunk.
 
+use std::ops::Range;
+
 use ir::Order;
 use ir::order::{Distribution, LANES, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
@@ -21,6 +23,13 @@ const IN_ROUND: i64 = LANES as i64 / WIDTH;
 /// The number of groups with sums that are loaded together.
 const BATCH: i64 = 16;
 
+/// Sums in shared memory: the offset of the first, and the distance between them in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct SharedSums {
+    pub(super) at: i64,
+    pub(super) pitch: i64,
+}
+
 impl Emitter<'_> {
     /// The prefixes of the elements of a row that a thread holds.
     pub(super) fn prefixes(&mut self, fold: Merging, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
@@ -37,7 +46,7 @@ impl Emitter<'_> {
             for sum in &sums {
                 let other = shuffled(self.b(), sum, Shuffle::Up, distance);
                 let joined = fold.merge(self, &other, sum);
-                self.b().guarded((joins, true), |b| assign(b, sum, &joined));
+                self.b().guarded(joins, |b| assign(b, sum, &joined));
             }
         }
         match self.mapping.sync_scope {
@@ -58,7 +67,7 @@ impl Emitter<'_> {
             let [low, high] = [15, 31].map(|last| shuffled(self.b(), sum, Shuffle::Of, last));
             let second = fold.merge(self, &carry, &low);
             let own: Vec<Reg> = second.iter().map(|reg| self.b().copy(*reg)).collect();
-            self.b().guarded((in_first, true), |b| assign(b, &own, &carry));
+            self.b().guarded(in_first, |b| assign(b, &own, &carry));
             carry = fold.merge(self, &second, &high);
             let in_chunk = fold.merge(self, &own, sum);
             prefixes.push(fold.merge(self, &nothing, &in_chunk));
@@ -66,13 +75,13 @@ impl Emitter<'_> {
         prefixes
     }
 
-    /// Replaces each of some sums, which are in shared memory at a constant distance, by the result
-    /// of those before it, starting from `carry`, which becomes the result of all. They are
-    /// processed in whole batches.
-    pub(super) fn hand_on(&mut self, fold: Merging, carry: &[Reg], (at, bytes): (i64, i64), (begin, end): (Reg, Reg)) {
-        self.counted(begin, end, BATCH, |e, number| {
-            let from = e.b().element(Space::Shared, at, number, bytes);
-            let one = |k: i64| Address { offset: from.offset + k * bytes, ..from };
+    /// Replaces each sum of a range by the result of those before it, starting from `carry`, which
+    /// becomes the result of all. They are processed in whole batches.
+    pub(super) fn hand_on(&mut self, fold: Merging, carry: &[Reg], sums: SharedSums, range: Range<Reg>) {
+        let SharedSums { at, pitch } = sums;
+        self.counted(range.start, range.end, BATCH, |e, number| {
+            let from = e.b().element(Space::Shared, at, number, pitch);
+            let one = |k: i64| Address { offset: from.offset + k * pitch, ..from };
             let sums: Vec<Vec<Reg>> = (0..BATCH).map(|k| fold.load(e, Space::Shared, one(k))).collect();
             for (k, sum) in (0..).zip(&sums) {
                 fold.store(e, Space::Shared, carry, one(k));
@@ -108,7 +117,7 @@ impl Emitter<'_> {
         self.when(leads, |e| {
             let carry = fold.variable(e);
             let end = e.b().op2(Opcode::Add, Type::S64, begin, in_chunk);
-            e.hand_on(fold, &carry, (at, size), (begin, end));
+            e.hand_on(fold, &carry, SharedSums { at, pitch: size }, begin..end);
             let total = e.b().element(Space::Shared, totals, chunk, whole);
             fold.store(e, Space::Shared, &carry, total);
         });

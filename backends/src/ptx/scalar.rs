@@ -246,7 +246,7 @@ fn float_remainder(b: &mut Builder, dtype: Dtype, x: Reg, y: Reg) -> Reg {
             |b| {
                 // Each difference is exact, since rest < 2 * part (Sterbenz).
                 let less = b.set(Comparison::Le, ty, part, rest);
-                b.guarded((less, true), |b| b.op_to(rest, Opcode::SubRn, ty, &[rest.into(), part.into()]));
+                b.guarded(less, |b| b.op_to(rest, Opcode::SubRn, ty, &[rest.into(), part.into()]));
                 b.op_to(part, Opcode::MulRn, ty, &[part.into(), float(0.5)]);
             },
         );

@@ -176,7 +176,7 @@ impl Emitter<'_> {
                     let (to, from) =
                         (Address { base: Some(to), offset: k * threads * width }, Address { base: Some(at), ..from });
                     if let Some(valid) = usize::try_from(k).ok().and_then(|k| elements.valid(k)) {
-                        e.b().guarded((valid, true), |b| b.copy_async(to, from, width));
+                        e.b().guarded(valid, |b| b.copy_async(to, from, width));
                     }
                 }
             });
@@ -224,7 +224,7 @@ impl Emitter<'_> {
             Class::B64 => self.b().mov(Type::B64, 0),
             Class::Pred | Class::B32 => self.b().mov(Type::B32, 0),
         };
-        self.b().guarded((valid, true), |b| b.load_to(to, Space::Shared, ty, at));
+        self.b().guarded(valid, |b| b.load_to(to, Space::Shared, ty, at));
         Some(to)
     }
 
@@ -234,7 +234,7 @@ impl Emitter<'_> {
         let Some((number, value, at)) = self.staged_slot(buffer, linear) else { return false };
         let ty = scalar::memory(value.dtype);
         match self.masks.valid {
-            Some(valid) => self.b().guarded((valid, true), |b| b.store(Space::Shared, ty, element, at)),
+            Some(valid) => self.b().guarded(valid, |b| b.store(Space::Shared, ty, element, at)),
             None => self.b().store(Space::Shared, ty, element, at),
         }
         if let Some(staging) = &mut self.staging {

@@ -50,6 +50,16 @@ struct Side {
     to: Reg,
 }
 
+/// The part of the loops that a tile covers, and the place in it that a thread begins at: `x` along
+/// the dimension in which the threads are adjacent, `y` along the other.
+#[derive(Clone, Copy)]
+struct Region {
+    outer: Side,
+    last: Side,
+    x: Reg,
+    y: Reg,
+}
+
 impl Transpose {
     /// Chooses the tile size for a loop with strided loads, if it can be tiled here.
     pub(super) fn of(e: &Emitter<'_>, l: &Loop, across: &sched::Transpose) -> Option<Transpose> {
@@ -101,7 +111,6 @@ impl Emitter<'_> {
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         let x = self.b().op2(Opcode::And, Type::B64, thread, side - 1);
         let y = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(side.ilog2()));
-        let place = (x, y);
         self.counted(block, all, blocks, |e, number| {
             let digits = e.digits(number, &counts, small);
             for (index, digit) in rest.iter().rev().zip(&digits[2..]) {
@@ -113,7 +122,7 @@ impl Emitter<'_> {
                 let to = e.b().op2(Opcode::Add, Type::S64, from[k], side);
                 Side { index, from: from[k], to: e.b().op2(Opcode::Min, Type::S64, to, ends[k]) }
             });
-            e.in_exec_scope(ExecScope::Thread, |e| e.in_tile(l, &tiles, (outer, last), place));
+            e.in_exec_scope(ExecScope::Thread, |e| e.in_tile(l, &tiles, Region { outer, last, x, y }));
             e.b().barrier();
         });
     }
@@ -127,7 +136,8 @@ impl Emitter<'_> {
         Tile { at, pitch, side, ty, bytes }
     }
 
-    fn in_tile(&mut self, l: &Loop, tiles: &[(usize, Tile)], (outer, last): (Side, Side), (x, y): (Reg, Reg)) {
+    fn in_tile(&mut self, l: &Loop, tiles: &[(usize, Tile)], region: Region) {
+        let Region { outer, last, x, y } = region;
         // Load: adjacent threads take adjacent iterations of the outer loop, along which the loads
         // are contiguous.
         let [o, j] = [outer, last].map(|side| self.b().op2(Opcode::Add, Type::S64, side.from, x));
@@ -137,7 +147,7 @@ impl Emitter<'_> {
             for (at, tile) in tiles {
                 let statement = vec![l.body[*at].clone()];
                 let Statement::Let { op: Op::Load { buffer, view, at }, .. } = &statement[0] else { continue };
-                let to = e.within(*tile, (y, tile.pitch), (x, tile.bytes));
+                let to = e.within(*tile, y, x);
                 e.down(last, y, tile.side, &statement, &[(to, tile.pitch)], |e| {
                     let linear = Linear::of(e.program, *buffer, view.as_deref(), at);
                     let from = e.address(*buffer, &linear);
@@ -157,7 +167,7 @@ impl Emitter<'_> {
             let mut steps = vec![];
             for (at, tile) in tiles {
                 let Statement::Let { value, .. } = &l.body[*at] else { continue };
-                let from = e.within(*tile, (x, tile.pitch), (y, tile.bytes));
+                let from = e.within(*tile, x, y);
                 transposed.insert(*value, (*tile, from));
                 steps.push((from, tile.bytes));
             }
@@ -197,7 +207,7 @@ impl Emitter<'_> {
     ) {
         let step = i64::from(self.mapping.threads) / length;
         let from = self.b().op2(Opcode::Add, Type::S64, side.from, first);
-        self.unrolled_loop(side.index, (from, side.to), step, body, |e, _| {
+        self.unrolled_loop(side.index, from..side.to, step, body, |e, _| {
             each(e);
             for (place, bytes) in places {
                 e.b().op_to(*place, Opcode::Add, Type::S64, &[(*place).into(), (step * bytes).into()]);
@@ -206,11 +216,11 @@ impl Emitter<'_> {
     }
 
     /// The address of a thread's first element of a tile, in a variable.
-    fn within(&mut self, tile: Tile, (row, pitch): (Reg, i64), (column, bytes): (Reg, i64)) -> Reg {
+    fn within(&mut self, tile: Tile, row: Reg, column: Reg) -> Reg {
         let base = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let base = self.b().op2(Opcode::Add, Type::S64, base, tile.at);
-        let row = self.b().op(Opcode::Mad, Type::S64, &[row.into(), pitch.into(), base.into()]);
-        let first = self.b().op(Opcode::Mad, Type::S64, &[column.into(), bytes.into(), row.into()]);
+        let row = self.b().op(Opcode::Mad, Type::S64, &[row.into(), tile.pitch.into(), base.into()]);
+        let first = self.b().op(Opcode::Mad, Type::S64, &[column.into(), tile.bytes.into(), row.into()]);
         self.b().copy(first)
     }
 }

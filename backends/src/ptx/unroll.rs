@@ -2,6 +2,8 @@
 //! strength-reduced to additions. Stores of the unrolled iterations are deferred until all of them
 //! have issued their loads, so that the loads overlap.
 
+use std::ops::Range;
+
 use ir::effects::Access;
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement};
@@ -44,7 +46,7 @@ impl Emitter<'_> {
     pub(super) fn unrolled_loop(
         &mut self,
         index: IndexId,
-        (from, to): (Reg, Reg),
+        Range { start: from, end: to }: Range<Reg>,
         step: i64,
         body: &Block,
         mut each: impl FnMut(&mut Self, Reg),
@@ -180,7 +182,7 @@ impl Emitter<'_> {
 
     pub(super) fn make_store(&mut self, DeferredStore { ty, value, at, only }: DeferredStore) {
         match only {
-            Some(only) => self.b().guarded((only, true), |b| b.store(Space::Global, ty, value, at)),
+            Some(only) => self.b().guarded(only, |b| b.store(Space::Global, ty, value, at)),
             None => self.b().store(Space::Global, ty, value, at),
         }
     }

@@ -253,7 +253,7 @@ impl Emitter<'_> {
             };
             if vectors.fast_division {
                 let valid = e.with_fast_division(make);
-                e.b().guarded((valid, true), |b| stores.into_iter().for_each(|s| s.make(b)));
+                e.b().guarded(valid, |b| stores.into_iter().for_each(|s| s.make(b)));
                 e.b().op_to(single, Opcode::Not, Type::Pred, &[valid.into()]);
             } else {
                 make(e);

@@ -22,7 +22,7 @@ use ir::sabotage::{self, Bug};
 use ir::sched::is_length;
 use ir::{Dtype, Size};
 
-use memory::{Layout, Location};
+use memory::{Area, Layout, Location};
 use steps::Steps;
 
 use super::interface::{Interface, Origin, Param, Status};
@@ -156,11 +156,11 @@ impl<'a, 'p> Driver<'a, 'p> {
         self.b.ins().iconst(I64, value)
     }
 
-    /// Ends the call with a status unless a condition holds.
-    fn ensure(&mut self, holds: Value, status: Status, numbers: (Value, Value)) {
+    /// Ends the call with a status, and the numbers that it is about, unless a condition holds.
+    fn ensure(&mut self, holds: Value, status: Status, numbers: [Value; 2]) {
         let next = self.b.create_block();
         let code = self.b.ins().iconst(I32, self.parts.interface.code(status));
-        let arguments = [code, numbers.0, numbers.1].map(BlockArg::from);
+        let arguments = [code, numbers[0], numbers[1]].map(BlockArg::from);
         self.b.ins().brif(holds, next, &[], self.fail, &arguments);
         self.b.switch_to_block(next);
     }
@@ -170,7 +170,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         let Number { value, sound } = self.sizes.size(&mut self.b, size);
         if let Some(sound) = sound {
             let zero = self.int(0);
-            self.ensure(sound, status, (zero, zero));
+            self.ensure(sound, status, [zero, zero]);
             self.sizes.settle(size);
         }
         value
@@ -187,7 +187,7 @@ impl<'a, 'p> Driver<'a, 'p> {
                     let value = self.param(Param::Size(*symbol));
                     let holds =
                         self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, value, MAX_LENGTH.cast_signed());
-                    self.ensure(holds, Status::Size, (value, zero));
+                    self.ensure(holds, Status::Size, [value, zero]);
                     value
                 }
                 Origin::Scalar(input) => self.scalar_size(interface.inputs[*input]),
@@ -200,7 +200,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             if let Origin::Declared(number) = origin {
                 let value = self.sound(&interface.program.requires[*number].right, Status::NoValue(*number));
                 let holds = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, value, MAX_LENGTH.cast_signed());
-                self.ensure(holds, Status::Requirement(*number), (zero, value));
+                self.ensure(holds, Status::Requirement(*number), [zero, value]);
                 self.sizes.bind(*symbol, value);
             }
         }
@@ -220,7 +220,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             let met = self.b.ins().icmp(relation, left, right);
             let void = void.filter(|_| !sabotage::on(Bug::ObjectVoid));
             let met = void.map_or(met, |void| self.b.ins().bor(met, void));
-            self.ensure(met, Status::Requirement(number), (left, right));
+            self.ensure(met, Status::Requirement(number), [left, right]);
         }
         self.check_lengths();
     }
@@ -252,7 +252,7 @@ impl<'a, 'p> Driver<'a, 'p> {
                 let value = self.sound(size, status);
                 let zero = self.int(0);
                 let holds = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, value, 0);
-                self.ensure(holds, status, (value, zero));
+                self.ensure(holds, status, [value, zero]);
             }
         }
     }
@@ -298,7 +298,7 @@ impl<'a, 'p> Driver<'a, 'p> {
             };
             entry(self, id, address);
         }
-        self.hold_apart((scratch, layout.bytes));
+        self.hold_apart(Area { address: scratch, bytes: layout.bytes });
         let mut homes = BTreeMap::new();
         for (id, place) in &layout.temporaries {
             let address = match place {

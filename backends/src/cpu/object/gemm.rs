@@ -54,6 +54,14 @@ struct Matrix {
     across: Value,
 }
 
+/// A panel of each factor, by their addresses, and the number of inner indices in them.
+#[derive(Clone, Copy)]
+struct Panels {
+    inner: Value,
+    left: Value,
+    right: Value,
+}
+
 /// Emits the body of a helper that computes the product that a [`GemmCall`] describes.
 pub(super) fn body(
     b: &mut FunctionBuilder<'_>,
@@ -174,11 +182,11 @@ impl Product<'_, '_> {
                 let part = p.from(b, at, j);
                 // Packing takes rows, so the right factor is transposed: a panel has a few of its
                 // columns.
-                p.pack(Matrix { down: part.across, across: part.down, ..part }, (width, inner), right, columns);
+                p.pack(Matrix { down: part.across, across: part.down, ..part }, width, inner, right, columns);
                 p.steps(m, BLOCK_ROWS, &mut |p, i| {
                     let height = p.left(m, i, BLOCK_ROWS);
                     let part = p.from(a, i, at);
-                    p.pack(part, (height, inner), left, rows);
+                    p.pack(part, height, inner, left, rows);
                     p.steps(width, columns, &mut |p, y| {
                         // A panel of the right factor stays in the first-level cache while all
                         // panels of the left block pass by.
@@ -187,9 +195,9 @@ impl Product<'_, '_> {
                         p.steps(height, rows, &mut |p, x| {
                             let (row, column) = (p.b.ins().iadd(i, x), p.b.ins().iadd(j, y));
                             let to = p.from(c, row, column);
-                            let panels = (p.panel(left, x, inner), panel);
+                            let panels = Panels { inner, left: p.panel(left, x, inner), right: panel };
                             let some = p.left(height, x, rows);
-                            p.tile(inner, panels, to, (some, there), later);
+                            p.tile(panels, to, some, there, later);
                         });
                     });
                 });
@@ -207,7 +215,7 @@ impl Product<'_, '_> {
 
     /// Packs rows into panels of `high` rows, element by element along the inner index. Missing
     /// rows of the last panel repeat the last row.
-    fn pack(&mut self, from: Matrix, (rows, inner): (Value, Value), to: Value, high: i64) {
+    fn pack(&mut self, from: Matrix, rows: Value, inner: Value, to: Value, high: i64) {
         let (width, element) = (self.width(), self.element);
         self.steps(rows, high, &mut |p, row| {
             let to = p.panel(to, row, inner);
@@ -252,16 +260,10 @@ impl Product<'_, '_> {
 
     /// Computes a tile from a panel of each factor and stores the given number of its rows and
     /// columns.
-    fn tile(
-        &mut self,
-        inner: Value,
-        (left, right): (Value, Value),
-        to: Matrix,
-        (rows, columns): (Value, Value),
-        add: Value,
-    ) {
+    fn tile(&mut self, panels: Panels, to: Matrix, rows: Value, columns: Value, add: Value) {
         match self.sums {
             Sums::Wide(function) => {
+                let Panels { inner, left, right } = panels;
                 for (word, value) in [inner, left, right, self.spilled].into_iter().enumerate() {
                     let at = i32::try_from(8 * word).expect("four words");
                     self.b.ins().store(own_memory(), value, self.words, at);
@@ -269,7 +271,7 @@ impl Product<'_, '_> {
                 let function = self.module.declare_func_in_func(*function, self.b.func);
                 self.b.ins().call(function, &[self.words]);
             }
-            Sums::Vectors { fused } => self.sum(inner, (left, right), *fused),
+            Sums::Vectors { fused } => self.sum(panels, *fused),
         }
         let width = self.width();
         let vector = self.element.by(128 / self.element.bits()).expect("a vector of the type");
@@ -328,7 +330,7 @@ impl Product<'_, '_> {
     }
 
     /// Accumulates a tile with Cranelift's vectors.
-    fn sum(&mut self, inner: Value, (left, right): (Value, Value), fused: bool) {
+    fn sum(&mut self, Panels { inner, left, right }: Panels, fused: bool) {
         let element = self.element;
         let vector = element.by(128 / element.bits()).expect("a vector of the type");
         let count = usize::try_from(ROWS * VECTORS).expect("few sums");

@@ -25,6 +25,13 @@ pub(super) enum Location {
     Of(BufferId),
 }
 
+/// An area of memory, with its size in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Area {
+    pub(super) address: Value,
+    pub(super) bytes: Value,
+}
+
 /// The layout of a call's scratch memory.
 pub(super) struct Layout {
     pub(super) temporaries: Vec<(BufferId, Location)>,
@@ -62,7 +69,7 @@ impl Driver<'_, '_> {
     pub(super) fn fits(&mut self, sound: Option<Value>) {
         if let Some(sound) = sound {
             let zero = self.int(0);
-            self.ensure(sound, Status::Memory, (zero, zero));
+            self.ensure(sound, Status::Memory, [zero, zero]);
         }
     }
 
@@ -144,7 +151,7 @@ impl Driver<'_, '_> {
         let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, scratch, 0);
         let there = self.b.ins().bor(there, none);
         let holds = self.b.ins().band(enough, there);
-        self.ensure(holds, Status::Scratch, (bytes, asked));
+        self.ensure(holds, Status::Scratch, [bytes, asked]);
         self.aligned(scratch)
     }
 
@@ -171,45 +178,45 @@ impl Driver<'_, '_> {
         let there = self.b.ins().bor(there, empty);
         let holds = self.b.ins().band(aligned, there);
         let zero = self.int(0);
-        self.ensure(holds, Status::Pointer, (address, zero));
+        self.ensure(holds, Status::Pointer, [address, zero]);
         address
     }
 
     /// Ends the call if a result overlaps scratch memory or another of the caller's arrays. Kernels
     /// reload inputs after they have stored results, in overlapping vectors, so not even an
     /// elementwise function could allow it.
-    pub(super) fn hold_apart(&mut self, scratch: (Value, Value)) {
+    pub(super) fn hold_apart(&mut self, scratch: Area) {
         let interface = self.parts.interface;
         let mut written = vec![scratch];
         let mut shared = None;
-        let mut look = |d: &mut Self, area, written: &[_]| {
+        let mut look = |d: &mut Self, area: Area, written: &[Area]| {
             for other in written {
-                let meets = d.meets(area, *other);
+                let meets = d.overlap(area, *other);
                 shared = Some(shared.map_or(meets, |shared| d.b.ins().bor(shared, meets)));
             }
         };
         for id in &interface.outputs {
-            let area = (self.param(Param::Output(*id)), self.bytes(*id));
+            let area = Area { address: self.param(Param::Output(*id)), bytes: self.bytes(*id) };
             look(self, area, &written);
             written.push(area);
         }
         for id in interface.inputs.iter().filter(|id| !interface.is_scalar(**id)) {
-            let area = (self.param(Param::Input(*id)), self.bytes(*id));
+            let area = Area { address: self.param(Param::Input(*id)), bytes: self.bytes(*id) };
             look(self, area, &written);
         }
         let Some(shared) = shared else { return };
         let (apart, zero) = (self.b.ins().icmp_imm_s(IntCC::Equal, shared, 0), self.int(0));
-        self.ensure(apart, Status::Overlap, (zero, zero));
+        self.ensure(apart, Status::Overlap, [zero, zero]);
     }
 
-    /// Whether two areas of memory, each an address and a count of bytes, overlap.
-    pub(super) fn meets(&mut self, (a, a_bytes): (Value, Value), (b, b_bytes): (Value, Value)) -> Value {
+    /// Whether two areas overlap.
+    fn overlap(&mut self, a: Area, b: Area) -> Value {
         // They overlap if one begins inside the other. Empty areas overlap nothing.
-        let (from_a, from_b) = (self.b.ins().isub(b, a), self.b.ins().isub(a, b));
-        let in_a = self.b.ins().icmp(IntCC::UnsignedLessThan, from_a, a_bytes);
-        let in_b = self.b.ins().icmp(IntCC::UnsignedLessThan, from_b, b_bytes);
+        let (from_a, from_b) = (self.b.ins().isub(b.address, a.address), self.b.ins().isub(a.address, b.address));
+        let in_a = self.b.ins().icmp(IntCC::UnsignedLessThan, from_a, a.bytes);
+        let in_b = self.b.ins().icmp(IntCC::UnsignedLessThan, from_b, b.bytes);
         let begins = self.b.ins().bor(in_a, in_b);
-        let least = self.b.ins().umin(a_bytes, b_bytes);
+        let least = self.b.ins().umin(a.bytes, b.bytes);
         let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, least, 0);
         self.b.ins().band(begins, some)
     }
