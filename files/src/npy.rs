@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
         };
         let Some(dtype) = Dtype::ALL.into_iter().find(|d| descr(*d).is_some_and(|text| &text.as_bytes()[1..] == kind))
         else {
-            return Err(foreign(name, kind));
+            return Err(unsupported(name, kind));
         };
         let native = cfg!(target_endian = "little");
         let little = order == b'<' || order != b'>' && native;
@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
 
 /// NumPy types that do not exist in the language, by prefixes of their names, with descriptions and
 /// remedies.
-const FOREIGN: &[(&str, &str, &str)] = &[
+const UNSUPPORTED: &[(&str, &str, &str)] = &[
     ("i2", "int16", "save array.astype(numpy.int32)"),
     ("u2", "uint16", "save array.astype(numpy.int32)"),
     ("f", "long double", "save array.astype(numpy.float64)"),
@@ -278,9 +278,9 @@ const FOREIGN: &[(&str, &str, &str)] = &[
 ];
 
 /// The error for a type that does not exist, with its name from the header.
-fn foreign(name: &[u8], kind: &[u8]) -> Fault {
+fn unsupported(name: &[u8], kind: &[u8]) -> Fault {
     let text = shown(&String::from_utf8_lossy(name));
-    match FOREIGN.iter().find(|(start, ..)| kind.starts_with(start.as_bytes())) {
+    match UNSUPPORTED.iter().find(|(start, ..)| kind.starts_with(start.as_bytes())) {
         Some((_, what, remedy)) => Fault::Dtype { found: format!("{text} ({what})"), remedy },
         None => {
             Fault::Dtype { found: text, remedy: "save array.astype(numpy.float32), or another type of the language" }

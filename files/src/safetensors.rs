@@ -44,7 +44,7 @@ const NAMES: [(&str, Dtype); 11] = [
 ];
 
 /// Types of the format that do not exist in the language, with remedies.
-const FOREIGN: [(&str, &str); 3] = [
+const UNSUPPORTED: [(&str, &str); 3] = [
     ("I16", "save it as int32"),
     ("U16", "save it as int32"),
     ("C64", "save the real and the imaginary parts by themselves"),
@@ -177,7 +177,7 @@ impl Index {
     pub fn find(&self, file: &mut (impl Read + Seek), name: &str) -> Result<Option<(Dtype, Vec<usize>, u64)>, Fault> {
         let Some(tensor) = self.tensors.get(name) else { return Ok(None) };
         let Some(dtype) = dtype_of(&tensor.dtype) else {
-            let remedy = FOREIGN.iter().find(|(name, _)| *name == tensor.dtype).map(|(_, remedy)| *remedy);
+            let remedy = UNSUPPORTED.iter().find(|(name, _)| *name == tensor.dtype).map(|(_, remedy)| *remedy);
             let found = super::error::shown(&tensor.dtype);
             return Err(Fault::Dtype { found, remedy: remedy.unwrap_or("save it as float16, bfloat16 or float32") });
         };

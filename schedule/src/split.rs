@@ -154,7 +154,7 @@ fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choic
     if !choice.grants(true) {
         return None;
     }
-    let name = format!("{}.{}.baton", kernel.name, program.buffers.len());
+    let name = format!("{}.{}.carry", kernel.name, program.buffers.len());
     let buffer = program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp });
     Some(HandOff { buffer, prefixes })
 }

@@ -1,4 +1,4 @@
-//! The protocols of `pool` and `baton` under loom, a model checker. Their source is compiled here a
+//! The protocols of `pool` and `carry` under loom, a model checker. Their source is compiled here a
 //! second time with loom's atomics, locks and threads in place of the system's (`sync`), and each
 //! test runs under every interleaving of its steps and every value that an atomic operation may
 //! read under the memory model. Loom finds data races, deadlocks, and interleavings with wrong
@@ -9,9 +9,9 @@
 
 #![cfg(test)]
 
-#[path = "../../src/cpu/baton.rs"]
+#[path = "../../src/cpu/carry.rs"]
 #[expect(dead_code, reason = "the tests need a part")]
-mod baton;
+mod carry;
 #[path = "../../src/float_mode.rs"]
 mod float_mode;
 #[path = "../../src/cpu/pool.rs"]
@@ -23,7 +23,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
-use self::baton::Hand;
+use self::carry::Carry;
 use self::pool::{Pool, Thread};
 
 /// Runs a test under every interleaving, or only those with at most this many preemptions.
@@ -119,24 +119,24 @@ fn callers_at_once_do_not_wait_for_each_other() {
 /// Two threads take the chunks of a scan in order and pass on the result so far, as compiled code
 /// does: each combines its chunk with what the previous chunk left.
 fn scan(chunks: i64, cancels: bool) {
-    let (hand, next) = (Arc::new(Hand::default()), Arc::new(AtomicI64::new(0)));
+    let (carry, next) = (Arc::new(Carry::default()), Arc::new(AtomicI64::new(0)));
     let cancelled = Arc::new(AtomicBool::new(false));
     let work = {
-        let (hand, next, cancelled) = (Arc::clone(&hand), Arc::clone(&next), Arc::clone(&cancelled));
+        let (carry, next, cancelled) = (Arc::clone(&carry), Arc::clone(&next), Arc::clone(&cancelled));
         move || {
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 if chunk >= chunks {
                     return;
                 }
-                hand.wait(chunk, &cancelled);
+                carry.wait(chunk, &cancelled);
                 if cancelled.load(Ordering::Relaxed) {
                     return;
                 }
                 // SAFETY: it is this chunk's turn, so nothing else accesses the value: loom checks
                 // that.
-                hand.so_far.with_mut(|so_far| unsafe { (*so_far)[0] = 2 * (*so_far)[0] + 1 });
-                hand.turn.store(chunk + 1, Ordering::Release);
+                carry.so_far.with_mut(|so_far| unsafe { (*so_far)[0] = 2 * (*so_far)[0] + 1 });
+                carry.turn.store(chunk + 1, Ordering::Release);
             }
         }
     };
@@ -148,7 +148,7 @@ fn scan(chunks: i64, cancels: bool) {
     other.join().unwrap();
     if !cancels {
         // SAFETY: the other thread has ended.
-        assert_eq!(hand.so_far.with(|so_far| unsafe { (*so_far)[0] }), (1 << chunks) - 1);
+        assert_eq!(carry.so_far.with(|so_far| unsafe { (*so_far)[0] }), (1 << chunks) - 1);
     }
 }
 

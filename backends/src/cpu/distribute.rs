@@ -21,7 +21,7 @@ use ir::sabotage::{self, Bug};
 use ir::sched::HandOff;
 
 use super::Options;
-use super::baton::Hand;
+use super::carry::Carry;
 use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
@@ -113,7 +113,7 @@ struct Partition {
     count: i64,
 }
 
-const _: () = assert!(size_of::<Hand>() == HandOff::BYTES);
+const _: () = assert!(size_of::<Carry>() == HandOff::BYTES);
 
 /// The next piece of a stretch. It is padded to a cache line to avoid false sharing.
 #[repr(align(64))]
@@ -128,7 +128,7 @@ impl Task<'_> {
                 // SAFETY: the buffer is a temporary of `HandOff::BYTES` for each prefix
                 // (`split::hand_off`), aligned like all temporaries to `SCRATCH_ALIGN`, which
                 // suffices for an entry, and no thread is in the kernel.
-                unsafe { self.hand(hand_off, prefix).write(Hand::default()) };
+                unsafe { self.carry(hand_off, prefix).write(Carry::default()) };
             }
         }
         // Use as many threads as have at least the minimum share of work.
@@ -167,17 +167,17 @@ impl Task<'_> {
         self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 
-    fn hand(&self, hand_off: HandOff, prefix: usize) -> *mut Hand {
-        self.addresses[hand_off.buffer.index()].0.cast::<Hand>().wrapping_add(prefix)
+    fn carry(&self, hand_off: HandOff, prefix: usize) -> *mut Carry {
+        self.addresses[hand_off.buffer.index()].0.cast::<Carry>().wrapping_add(prefix)
     }
 
     /// Whether threads of a scan have waited long for each other, which happens if there are more
     /// threads than cores.
     fn is_crowded(&self) -> bool {
         self.kernel.hand_off.is_some_and(|hand_off| {
-            // SAFETY: the entries of the baton were initialized before the kernel began. This
+            // SAFETY: the carries were initialized before the kernel began. This
             // borrows only one field, which all threads access atomically.
-            (0..hand_off.prefixes).any(|p| unsafe { (*self.hand(hand_off, p)).crowded.load(Ordering::Relaxed) })
+            (0..hand_off.prefixes).any(|p| unsafe { (*self.carry(hand_off, p)).crowded.load(Ordering::Relaxed) })
         })
     }
 

@@ -13,7 +13,7 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::Dtype;
 
-use super::baton::Hand;
+use super::carry::Carry;
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
 use super::{CompileError, transpose};
@@ -257,13 +257,13 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
     gemm_f32(call);
 }
 
-/// See [`Hand::wait`].
-extern "C" fn await_turn(hand: *const Hand, number: i64, cancelled: *const AtomicBool) {
-    // SAFETY: compiled code passes an entry of a baton, which the run initialized before the kernel
+/// See [`Carry::wait`].
+extern "C" fn await_turn(carry: *const Carry, number: i64, cancelled: *const AtomicBool) {
+    // SAFETY: compiled code passes the address of a carry, which the run initialized before the kernel
     // began, and the cancellation flag of the run; both outlive the kernel. `wait` reads only the
     // atomic fields of the entry.
-    let (hand, cancelled) = unsafe { (&*hand, &*cancelled) };
-    hand.wait(number, cancelled);
+    let (carry, cancelled) = unsafe { (&*carry, &*cancelled) };
+    carry.wait(number, cancelled);
 }
 
 /// The helpers that the functions of a module have called so far.

@@ -21,10 +21,10 @@ use ir::sched::in_lanes;
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Levels, Merging, ceil_div, offset};
-use super::kept::{Kept, Place};
 use super::lane_memory::{LaneMemory, fold_free};
 use super::lanes128::{self, GROUP, Operands};
 use super::leaf::Leaf;
+use super::materialize::{Materialized, ScratchArray};
 use super::nest::Axis;
 use super::pick::{self, Pick};
 use super::scalar;
@@ -171,7 +171,7 @@ impl Lane {
 struct Source<'l> {
     axes: &'l [Axis],
     body: &'l Block,
-    kept: &'l Kept,
+    materialized: &'l Materialized,
 }
 
 /// A range of a loop's chunks, and the buffers of their results.
@@ -214,7 +214,7 @@ impl Emitter<'_> {
         if outer.is_empty() && !members.iter().any(|m| m.picks) {
             self.reduce_leaf(&Vectorized { axis: last, body: &l.body, leaf: &leaf }, None, None, &members);
         } else {
-            self.reduce_kept(axes, &l.body, None, &members);
+            self.reduce_materialized(axes, &l.body, None, &members);
         }
         Some(())
     }
@@ -237,27 +237,33 @@ impl Emitter<'_> {
                 );
             }
         }
-        self.reduce_kept(&axes, &l.body, Some(chunks), &members);
+        self.reduce_materialized(&axes, &l.body, Some(chunks), &members);
     }
 
     /// A reducing loop over rows that do not form one row, with a body that is not a leaf, or with
     /// a reduction that needs it: its elements are stored contiguously first.
-    fn reduce_kept(&mut self, axes: &[Axis], body: &Block, chunks: Option<&Chunks<'_>>, members: &[Member<'_>]) {
+    fn reduce_materialized(
+        &mut self,
+        axes: &[Axis],
+        body: &Block,
+        chunks: Option<&Chunks<'_>>,
+        members: &[Member<'_>],
+    ) {
         let Some((last, outer)) = axes.split_last() else { return };
         let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
-        let kept = Kept::new(self, inputs.clone(), LANES_CHUNK + pick::ROOM);
+        let materialized = Materialized::new(self, inputs.clone(), LANES_CHUNK + pick::ROOM);
         let mut filling = body.clone();
-        filling.extend(kept.stores(last.index));
+        filling.extend(materialized.stores(last.index));
         let mut extent = last.extent;
         for axis in outer {
             extent = self.b.ins().imul(extent, axis.extent);
         }
         let axis = Axis { index: self.new_index(), merged: vec![], extent };
-        let loads = kept.loads(axis.index);
+        let loads = materialized.loads(axis.index);
         let leaf = Leaf::build(self, axis.index, &loads, &inputs).expect("loads side by side are a leaf");
         // Values from outside of the loop are visible after it.
         let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
-        let source = Source { axes, body: &filling, kept: &kept };
+        let source = Source { axes, body: &filling, materialized: &materialized };
         self.reduce_leaf(&Vectorized { axis: &axis, body: &loads, leaf: &leaf }, Some(source), chunks, members);
         for (v, value) in inputs.into_iter().zip(outside) {
             if let Some(value) = value {
@@ -296,7 +302,7 @@ impl Emitter<'_> {
         // This is inside the test for an empty loop, because hoisted operations may load.
         let results = self.when(some, &empty, |e| {
             if let Some(source) = &source {
-                source.kept.begin(e, zero);
+                source.materialized.begin(e, zero);
             }
             let operands = Operands::new(e, leaf);
             let l = LeafLoop { axis, body, source, leaf, operands, wide: wide.as_ref(), lanes: &lanes, groups };
@@ -384,9 +390,9 @@ impl Emitter<'_> {
         ordered.iter().for_each(|memory| memory.clear(self, count));
         let mut part = base..end;
         if let Some(source) = &l.source {
-            source.kept.fill(self, source.axes, part, source.body);
+            source.materialized.fill(self, source.axes, part, source.body);
             let zero = self.int(0);
-            source.kept.begin(self, zero);
+            source.materialized.begin(self, zero);
             part = zero..count;
         }
         if let Some(wide) = l.wide {
@@ -397,8 +403,8 @@ impl Emitter<'_> {
         let sums = l.lanes.iter().filter_map(|lane| match (&lane.way, &l.source) {
             (Way::Lanes(memory, _), _) => Some(memory.fold(self, count)),
             (Way::Blocks(levels, _), Some(source)) => {
-                let place = source.kept.place(self, lane.input);
-                Some(self.blocks_side_by_side(lane.fold, levels, place, count))
+                let array = source.materialized.array(self, lane.input);
+                Some(self.blocks_side_by_side(lane.fold, levels, array, count))
             }
             _ => None,
         });
@@ -407,7 +413,7 @@ impl Emitter<'_> {
 
     /// The results of the blocks of `count` contiguous elements. Several are summed at once,
     /// because several additions can start during the latency of one.
-    fn blocks_side_by_side(&mut self, fold: Fold, levels: &Levels, place: Place, count: Value) -> Value {
+    fn blocks_side_by_side(&mut self, fold: Fold, levels: &Levels, array: ScratchArray, count: Value) -> Value {
         const AT_ONCE: i64 = 4;
         let ty = scalar::register(fold.dtype);
         let empty = fold.empty(self);
@@ -419,10 +425,10 @@ impl Emitter<'_> {
                 let past = e.b.ins().iadd_imm_s(first, block);
                 let past = e.least(past, count);
                 let sums = e.counted(first, past, 1, &vec![empty; blocks as usize], |e, k, sums| {
-                    let address = e.element(place.base, ty, k);
+                    let address = e.element(array.base, ty, k);
                     let mut joined = vec![];
                     for (number, sum) in sums.iter().enumerate() {
-                        let x = e.b.ins().load(ty, place.flags, address, offset(number * BLOCK * ty.bytes() as usize));
+                        let x = e.b.ins().load(ty, array.flags, address, offset(number * BLOCK * ty.bytes() as usize));
                         joined.push(fold.join(e, *sum, x));
                     }
                     joined
@@ -469,8 +475,8 @@ impl Emitter<'_> {
             rest = others;
             match &lane.way {
                 Way::Pick(pick) => {
-                    let place = source.kept.place(self, lane.input);
-                    new.extend(pick.take(self, own, place, base, count));
+                    let array = source.materialized.array(self, lane.input);
+                    new.extend(pick.take(self, own, array, base, count));
                 }
                 Way::Lanes(..) | Way::Wide(_) | Way::Blocks(..) | Way::Free | Way::Best(_) => new.extend(own),
             }

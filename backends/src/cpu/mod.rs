@@ -10,7 +10,7 @@
 //! | `index_split`, `transpose_tiles`, `transpose` | loop splitting at comparisons; tiled transposition |
 //! | `columns`, `strips`, `tiled` | loops along columns, several columns at a time |
 //! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
-//! | `scan`, `baton`, `kept` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |
+//! | `scan`, `carry`, `materialize` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |
 //! | `contract`, `gemm` | contractions, as matrix products where possible |
 //! | `run`, `memory`, `formula` | the run time: sizes of a call, memory |
 //! | `steps` | kernels in order, and loops over them |
@@ -18,9 +18,9 @@
 //! | `object` | programs compiled to object files |
 //! | `listing` | the generated code as text |
 
-mod baton;
 mod best;
 mod branch;
+mod carry;
 mod columns;
 mod compile;
 mod contract;
@@ -35,12 +35,12 @@ mod gemm;
 mod half;
 mod index_split;
 mod jit;
-mod kept;
 mod lane_memory;
 mod lanes;
 mod lanes128;
 mod leaf;
 mod listing;
+mod materialize;
 mod memory;
 mod nest;
 #[cfg(feature = "objects")]

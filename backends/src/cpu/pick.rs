@@ -10,9 +10,9 @@ use ir::{CompareOp, Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
-use super::kept::Place;
 use super::lanes128::{self, little};
 use super::leaf::Leaf;
+use super::materialize::ScratchArray;
 use super::scalar;
 use super::wide::Reducer;
 
@@ -81,7 +81,7 @@ impl Pick {
         e.b.ins().bitselect(takes, new, old)
     }
 
-    fn load(&self, e: &mut Emitter<'_>, elements: Place, number: Value, k: usize) -> Value {
+    fn load(&self, e: &mut Emitter<'_>, elements: ScratchArray, number: Value, k: usize) -> Value {
         let address = e.element(elements.base, self.ty.lane_type(), number);
         e.b.ins().load(self.ty, elements.flags, address, offset(16 * k))
     }
@@ -91,7 +91,7 @@ impl Pick {
         &self,
         e: &mut Emitter<'_>,
         state: &[Value],
-        elements: Place,
+        elements: ScratchArray,
         first: Value,
         count: Value,
     ) -> Vec<Value> {
@@ -120,7 +120,7 @@ impl Pick {
     }
 
     /// The extreme of `count` elements, or NaN if there is one. Overwrites memory past them.
-    fn best(&self, e: &mut Emitter<'_>, elements: Place, count: Value) -> Value {
+    fn best(&self, e: &mut Emitter<'_>, elements: ScratchArray, count: Value) -> Value {
         let vectors = STEP / self.ty.lane_count() as usize;
         let empty = lanes128::splat_constant(e, self.fold.identity());
         // Pad the last step with the identity.
@@ -176,7 +176,7 @@ impl Pick {
     }
 
     /// The position of the first element that equals `found`. There must be one.
-    fn place(&self, e: &mut Emitter<'_>, elements: Place, found: Value) -> Value {
+    fn place(&self, e: &mut Emitter<'_>, elements: ScratchArray, found: Value) -> Value {
         let splat = e.b.ins().splat(self.ty, found);
         if !self.is_float() {
             return self.first(e, elements, &|e, x| e.b.ins().icmp(IntCC::Equal, x, splat));
@@ -188,7 +188,12 @@ impl Pick {
     }
 
     /// The position of the first element with its lane set in `hits`. There must be one.
-    fn first(&self, e: &mut Emitter<'_>, elements: Place, hits: &dyn Fn(&mut Emitter<'_>, Value) -> Value) -> Value {
+    fn first(
+        &self,
+        e: &mut Emitter<'_>,
+        elements: ScratchArray,
+        hits: &dyn Fn(&mut Emitter<'_>, Value) -> Value,
+    ) -> Value {
         let lanes = self.ty.lane_count() as usize;
         let step = |e: &mut Emitter<'_>, number: Value| -> Vec<Value> {
             let all = 0..STEP / lanes;

@@ -26,12 +26,12 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, prefixes_in_chunks};
 use ir::visit;
 
-use super::baton::Hand;
+use super::carry::Carry;
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, Layout, Merging, offset};
 use super::jit::Helper;
-use super::kept::{Kept, Place};
 use super::lanes128::{self, little};
+use super::materialize::{Materialized, ScratchArray};
 use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
 use super::scalar;
@@ -183,11 +183,11 @@ impl Emitter<'_> {
         prefixes: &[ChunkPrefix],
         hand_off: Option<HandOff>,
     ) {
-        let parts: Vec<Part> = prefixes.iter().map(|p| Part::new(self, *p)).collect();
-        let inner = Kept::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
+        let parts: Vec<PrefixValues> = prefixes.iter().map(|p| PrefixValues::new(self, *p)).collect();
+        let inner = Materialized::new(self, parts.iter().map(|part| part.inner).collect(), SCAN_CHUNK);
         // The part of the body that computes a value, or that stores. Prefixes are loaded from
         // memory.
-        let with = |found: &[Part], body: Block, wanted: Option<ValueId>| {
+        let with = |found: &[PrefixValues], body: Block, wanted: Option<ValueId>| {
             let mut used = visit::free_values(&body);
             used.extend(wanted);
             let loads = inner.loads(axis.index);
@@ -226,9 +226,9 @@ impl Emitter<'_> {
                     Some(wide) => wide.run(e, first, end),
                     None => {
                         e.innermost(&axis, first, end, leading);
-                        let place = inner.place(e, part.inner);
+                        let array = inner.array(e, part.inner);
                         let count = e.b.ins().isub(end, first);
-                        e.prefixes_in_place(part.prefix.fold, place, count)
+                        e.prefixes_in_place(part.prefix.fold, array, count)
                     }
                 };
                 let fold = part.prefix.fold;
@@ -243,10 +243,10 @@ impl Emitter<'_> {
                     e.helpers.run(&mut e.b, Helper::Await, &[own, number, cancelled]);
                     e.poll();
                 }
-                let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Hand::SO_FAR);
+                let found = e.b.ins().load(scalar::register(fold.dtype), own_memory(), own, Carry::SO_FAR);
                 let before = e.b.ins().select(number, found, empty[k]);
                 let so_far = fold.join(e, before, sum);
-                e.b.ins().store(own_memory(), so_far, own, Hand::SO_FAR);
+                e.b.ins().store(own_memory(), so_far, own, Carry::SO_FAR);
                 let turn = e.b.ins().iadd_imm_s(number, 1);
                 e.b.ins().atomic_store(own_memory(), turn, own);
                 e.define(part.before, before);
@@ -259,31 +259,31 @@ impl Emitter<'_> {
 
     /// Replaces the elements of a chunk in memory by the chunk's own prefixes. Returns the chunk's
     /// result.
-    fn prefixes_in_place(&mut self, fold: Fold, place: Place, count: Value) -> Value {
+    fn prefixes_in_place(&mut self, fold: Fold, array: ScratchArray, count: Value) -> Value {
         let zero = self.int(0);
         let ty = scalar::register(fold.dtype);
         let empty = fold.empty(self);
         if !in_groups(fold) {
             let sum = self.counted(zero, count, 1, &[empty], |e, k, sum| {
-                let address = e.element(place.base, ty, k);
-                let x = e.b.ins().load(ty, place.flags, address, 0);
+                let address = e.element(array.base, ty, k);
+                let x = e.b.ins().load(ty, array.flags, address, 0);
                 let sum = fold.join(e, sum[0], x);
-                e.b.ins().store(place.flags, sum, address, 0);
+                e.b.ins().store(array.flags, sum, address, 0);
                 vec![sum]
             });
             return sum[0];
         }
         let carried = lanes128::splat_constant(self, fold.identity());
         let last = self.counted(zero, count, SCAN_GROUP as i64, &[carried], |e, k, carried| {
-            let place = Place { base: e.element(place.base, ty, k), ..place };
-            vec![vector_group(e, fold, place, carried[0])]
+            let array = ScratchArray { base: e.element(array.base, ty, k), ..array };
+            vec![vector_group(e, fold, array, carried[0])]
         });
         self.b.ins().extractlane(last[0], 0)
     }
 }
 
 /// A prefix in a scan by chunks.
-struct Part {
+struct PrefixValues {
     prefix: ChunkPrefix,
     /// The result of the elements of the chunk alone.
     inner: ValueId,
@@ -291,10 +291,10 @@ struct Part {
     before: ValueId,
 }
 
-impl Part {
-    fn new(e: &mut Emitter<'_>, prefix: ChunkPrefix) -> Part {
+impl PrefixValues {
+    fn new(e: &mut Emitter<'_>, prefix: ChunkPrefix) -> PrefixValues {
         let dtype = prefix.fold.dtype;
-        Part { prefix, inner: e.new_value(dtype), before: e.new_value(dtype) }
+        PrefixValues { prefix, inner: e.new_value(dtype), before: e.new_value(dtype) }
     }
 }
 
@@ -307,7 +307,7 @@ fn in_groups(fold: Fold) -> bool {
 /// the groups before (`carried`). Returns the new `carried`. An element with nothing before it is
 /// merged with the identity, which the last merge makes invisible. After the last element of all
 /// there may be garbage: no earlier prefix depends on it.
-fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -> Value {
+fn vector_group(e: &mut Emitter<'_>, fold: Fold, array: ScratchArray, carried: Value) -> Value {
     let ty = lanes128::vector(fold.dtype, false);
     let lanes = ty.lane_count() as usize;
     let width = ty.lane_type().bytes() as usize;
@@ -316,7 +316,7 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -
     let empty = lanes128::splat_constant(e, fold.identity());
     let mut p = vec![];
     for k in 0..SCAN_GROUP / lanes {
-        p.push(e.b.ins().load(ty, place.flags, place.base, at(k)));
+        p.push(e.b.ins().load(ty, array.flags, array.base, at(k)));
     }
     let over = Distribution::new([Scope::Vector.of(lanes), Scope::Register.of(p.len())]);
     for step in Order::Scan.tree().steps(&over) {
@@ -335,7 +335,7 @@ fn vector_group(e: &mut Emitter<'_>, fold: Fold, place: Place, carried: Value) -
     }
     for (k, prefix) in p.iter().enumerate() {
         let all = join(e, carried, *prefix);
-        e.b.ins().store(place.flags, all, place.base, at(k));
+        e.b.ins().store(array.flags, all, array.base, at(k));
     }
     let last = p[p.len() - 1];
     let last = shuffle(e, last, last, &std::array::from_fn(|byte| (16 - width + byte % width) as u8));

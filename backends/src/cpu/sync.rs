@@ -1,4 +1,4 @@
-//! The synchronization primitives of `pool` and `baton`, from the standard library. `model`
+//! The synchronization primitives of `pool` and `carry`, from the standard library. `model`
 //! compiles both modules a second time with those of a model checker, so everything that they share
 //! between threads, and every use of the clock, must go through this module.
 

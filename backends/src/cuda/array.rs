@@ -251,7 +251,7 @@ impl Module {
     fn own<'a>(&self, mut arrays: impl Iterator<Item = &'a DeviceArray>) -> Result<(), Failure> {
         match arrays.all(|array| Arc::ptr_eq(&array.gpu, &self.gpu)) {
             true => Ok(()),
-            false => Err(RunError::Device(Error::Foreign)),
+            false => Err(RunError::Device(Error::WrongDevice)),
         }
     }
 

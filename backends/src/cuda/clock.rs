@@ -74,7 +74,7 @@ impl DeviceArray {
     /// returns how long the copy took there.
     pub fn copy_to(&self, to: &mut DeviceArray) -> Result<Duration, Error> {
         if !Arc::ptr_eq(&self.gpu, &to.gpu) || self.bytes() != to.bytes() {
-            return Err(Error::Foreign);
+            return Err(Error::WrongDevice);
         }
         let clock = Clock::start(&self.gpu)?;
         self.copy(to)?;

@@ -23,7 +23,7 @@ pub enum Error {
     /// The host cannot create more threads, with the system's message.
     Threads(String),
     /// An array is in the memory of another device.
-    Foreign,
+    WrongDevice,
     /// The driver rejects a kernel, which is a bug of ours. Holds the driver's message.
     Rejected(String),
     /// A call of the driver failed.
@@ -48,7 +48,7 @@ impl fmt::Display for Error {
             Error::OutOfMemory(bytes) => write!(f, "the device has no memory for {bytes} bytes"),
             Error::Threads(why) => write!(f, "the system makes no thread to copy an array: {why}"),
             Error::HostMemory(bytes) => write!(f, "there is no memory for an array of {bytes} bytes"),
-            Error::Foreign => f.write_str("an array is in the memory of another device"),
+            Error::WrongDevice => f.write_str("an array is in the memory of another device"),
             Error::Rejected(log) => write!(f, "the driver rejects a kernel: {log}"),
             Error::Driver { doing, message } => write!(f, "the driver failed to {doing}: {message}"),
             Error::Lost(message) => write!(f, "the device is not used any more since an earlier error: {message}"),

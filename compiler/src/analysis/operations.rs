@@ -45,7 +45,7 @@ impl<'p> Calls<'p> {
 }
 
 /// The free indices of a contraction that a factor does not depend on.
-pub(super) fn foreign(c: &Contraction, side: &Prologue) -> Vec<IndexId> {
+pub(super) fn independent_indices(c: &Contraction, side: &Prologue) -> Vec<IndexId> {
     let own = ir::visit::free_indices(&side.body);
     c.free.iter().map(|(index, _)| *index).filter(|index| !own.contains(index)).collect()
 }
@@ -80,7 +80,7 @@ impl Walk<'_, '_> {
                         self.block(block, branch, apart)
                     });
                     let same = first.elements == second.elements && trips(self.accesses, scope, apart).exact;
-                    if same { Count { exact: true, ..first } } else { dearer(first, second) }
+                    if same { Count { exact: true, ..first } } else { costlier(first, second) }
                 }
                 Statement::Loop(l) => self.loop_(l, scope, apart),
                 Statement::Contract(c) => self.contract(c, scope, apart),
@@ -106,14 +106,14 @@ impl Walk<'_, '_> {
         let sum = self.enter(free);
         let mut all = trips(self.accesses, sum, apart).times(work::PRODUCT);
         for side in [&c.left, &c.right] {
-            all = all.plus(&self.block(&side.body, sum, &foreign(c, side)));
+            all = all.plus(&self.block(&side.body, sum, &independent_indices(c, side)));
         }
         all.plus(&self.block(&c.epilogue, free, apart))
     }
 }
 
 /// The greater of two polynomials, or their sum if neither is known to be greater.
-fn dearer(a: Count<Size>, b: Count<Size>) -> Count<Size> {
+fn costlier(a: Count<Size>, b: Count<Size>) -> Count<Size> {
     let never_less = |a: &Count<Size>, b: &Count<Size>| {
         let difference = a.elements.as_ref().zip(b.elements.as_ref()).map(|(a, b)| a - b);
         difference.is_some_and(|difference| difference.terms().iter().all(|(_, coefficient)| *coefficient >= 0))

@@ -18,7 +18,7 @@ use ir::{Affine, Arithmetic, Dtype, Scalar, Size, SymbolId};
 
 use super::accesses::Places;
 use super::known::{self, Known, UNKNOWN};
-use super::operations::{Calls, foreign};
+use super::operations::{Calls, independent_indices};
 use super::traffic::{Count, Counts, Traffic};
 use super::work;
 
@@ -218,7 +218,7 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
             // Loads count once for each product, operations once for each element of the factor.
             body.append(&mut only(loads, |counter| counter != OPERATIONS));
             let elements = only(elements, |counter| counter == OPERATIONS);
-            let apart = foreign(c, side);
+            let apart = independent_indices(c, side);
             let mut dims = self.dims(&c.free, &[]);
             for dim in dims.iter_mut().filter(|dim| apart.contains(&dim.index)) {
                 dim.extent = Reach::Line(Line { constant: 1, terms: vec![] });

@@ -10,7 +10,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
 use super::arena::{Arena, Branch, Here};
 use super::expr::Use;
 use super::reducers::{REDUCERS, reducer};
-use super::{Checker, Side, codes, foreign, origin, random};
+use super::{Checker, Side, codes, origin, other_languages, random};
 
 /// A scalar function of the language.
 #[derive(Clone, Copy)]
@@ -243,7 +243,7 @@ impl Checker<'_> {
             let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(WHOLE.iter().copied());
             let near = nearest(name, known.chain(self.source.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
-            self.report.error(match (foreign::function(name), near) {
+            self.report.error(match (other_languages::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
                 // A suggested conversion takes the type that the context expects.
                 (Some((help, None)), _) => match want.filter(|dtype| dtype.is_float()) {

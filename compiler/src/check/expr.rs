@@ -12,7 +12,7 @@ use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
 use super::scope::Binding;
-use super::{Checker, MAX_EXPRS, builtin, codes, foreign};
+use super::{Checker, MAX_EXPRS, builtin, codes, other_languages};
 
 /// The use of operands that must have one type.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,12 +117,12 @@ impl Checker<'_> {
                 let names = self.scope.names();
                 let near = builtin::nearest(name, names.chain(["pi", "inf", "nan", "true", "false"]));
                 let error = Diagnostic::new(codes::UNKNOWN_NAME, span, format!("there is no `{name}` here"));
-                self.report.error(match (foreign::value(name), near) {
+                self.report.error(match (other_languages::value(name), near) {
                     _ if self.scope.is_making(name) => {
                         let message = format!("`{name}` is made from its own elements");
                         Diagnostic::new(codes::READS_ITSELF, span, message)
                             .note("all elements of an array are made at once")
-                            .help(foreign::RUNNING)
+                            .help(other_languages::RUNNING)
                     }
                     (Some((help, Some(instead))), _) => error.help(help).suggest(span, instead),
                     (Some((help, None)), _) => error.help(help),

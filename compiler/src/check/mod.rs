@@ -26,7 +26,7 @@
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `random` | the random functions |
-//! | `foreign` | names from other languages, for hints |
+//! | `other_languages` | names from other languages, for hints |
 //! | `index` | index notation: binders, where each index ends |
 //! | `reducers` | the reducers of the language, as a table |
 //! | `reduce` | calls of reducers, prefixes, contractions |
@@ -48,11 +48,11 @@ pub mod codes;
 mod expr;
 mod facts;
 mod finish;
-mod foreign;
 mod function;
 mod index;
 mod lift;
 mod literal;
+mod other_languages;
 mod position;
 mod prove;
 mod random;

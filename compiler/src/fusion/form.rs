@@ -98,9 +98,9 @@ impl Load<'_> {
     /// The approximate number of loads of each element that is reached: the product of the extents
     /// of the enclosing loops, except those that move the load along an axis of its own. If several
     /// of these move it along one axis and coincide, they count as often as they reach each place.
-    /// A place given by data may be any: if an element is `dear`, a loop counts with as many
+    /// A place given by data may be any: if an element is `costly`, a loop counts with as many
     /// iterations as there are for each element along the axis, which has its length in `shape`.
-    pub fn reuse(&self, shape: &[Size], dear: bool) -> Size {
+    pub fn reuse(&self, shape: &[Size], costly: bool) -> Size {
         let (mut moving, mut times) = (vec![], Size::constant(1));
         for (subscript, length) in self.at.iter().zip(shape) {
             let candidates = self.around.iter().filter(|(index, _)| !moving.contains(index));
@@ -122,7 +122,7 @@ impl Load<'_> {
                 Subscript::Value(_) => {
                     let Some((index, extent)) = candidates.copied().next() else { continue };
                     moving.push(index);
-                    if let Some(extent) = extent.as_size().filter(|extent| dear && *extent != length) {
+                    if let Some(extent) = extent.as_size().filter(|extent| costly && *extent != length) {
                         times = &times * &extent.floor_div(length);
                     }
                 }

@@ -69,8 +69,8 @@ impl Repetition {
     /// before anything is rewritten.
     pub fn is_affordable(&self) -> Result<(), Reason> {
         // Arithmetic for subscripts mostly disappears when it is combined with other subscripts.
-        let dear = Machine::NOMINAL.is_expensive(self.work.operations - self.work.indexing, self.width);
-        if dear && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
+        let costly = Machine::NOMINAL.is_expensive(self.work.operations - self.work.indexing, self.width);
+        if costly && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
 
     /// Whether kernels of some prices may become others.

@@ -223,7 +223,7 @@ fn functions_are_inlined_lifted_and_applied_to_rows() {
 }
 
 #[test]
-fn slips_of_people_who_know_numpy_rust_or_julia() {
+fn mistakes_of_users_of_numpy_rust_and_julia() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32[n]) = sum(x) / len(x)",
         "fn f(x: f32[n]) = maximum(x, 0)",

@@ -141,7 +141,7 @@ fn words_of_other_languages() {
 }
 
 #[test]
-fn slips_of_people_who_know_numpy_rust_or_julia() {
+fn mistakes_of_users_of_numpy_rust_and_julia() {
     insta::assert_snapshot!(report(&[
         "fn f(x: f32[n]) = np.sum(x)",
         "fn f(x: f32[n]) = x.shape[0]",

@@ -9,7 +9,7 @@
 use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Register};
 
-use super::assemble::{Assembler, Chosen, Condition, THERE};
+use super::assemble::{ACTIVE, Assembler, Chosen, Condition};
 use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Splat};
 use super::machine::{Form, Isa};
 use super::table;
@@ -19,15 +19,15 @@ const MASKS: std::ops::Range<u32> = 3..8;
 
 /// The numbers that are pinned in registers for the whole function.
 #[derive(Default)]
-pub(super) struct Residents {
+pub(super) struct PinnedConstants {
     splats: Vec<(Splat, u32)>,
     /// The number of reserved registers, the first ones of the machine.
     fixed: u32,
 }
 
-impl Residents {
+impl PinnedConstants {
     /// Pins the most frequently used numbers of the bodies, as far as registers are left.
-    pub(super) fn of(isa: Isa, bodies: &[&Body], fixed: u32) -> Residents {
+    pub(super) fn of(isa: Isa, bodies: &[&Body], fixed: u32) -> PinnedConstants {
         let mut counts: Vec<(Splat, usize)> = vec![];
         for body in bodies {
             for_each_splat(&body.items, &mut |splat| match counts.iter_mut().find(|(known, _)| *known == splat) {
@@ -39,7 +39,7 @@ impl Residents {
         let left = ((isa.vectors() - fixed) as usize).saturating_sub(most + 2);
         counts.sort_by_key(|(splat, count)| (std::cmp::Reverse(*count), *splat));
         let splats = counts.into_iter().take(left).map(|(splat, _)| splat).zip((0..isa.vectors()).rev()).collect();
-        Residents { splats, fixed }
+        PinnedConstants { splats, fixed }
     }
 
     /// Loads the pinned numbers.
@@ -213,7 +213,7 @@ struct State {
 /// The state of the allocator.
 pub(super) struct Allocator<'a> {
     asm: &'a mut Assembler,
-    residents: &'a Residents,
+    constants: &'a PinnedConstants,
     body: &'a Body,
     uses: Uses,
     state: State,
@@ -224,15 +224,15 @@ pub(super) struct Allocator<'a> {
 }
 
 /// Allocates registers for a body and encodes it.
-pub(super) fn assemble(asm: &mut Assembler, residents: &Residents, body: &Body) {
+pub(super) fn assemble(asm: &mut Assembler, constants: &PinnedConstants, body: &Body) {
     let mut state =
         State { vectors: [Holds::Nothing; 32], masks: [Holds::Kept; 8], register: of_all(body), saved: of_all(body) };
     MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
     (asm.isa.vectors()..32).for_each(|register| state.vectors[register as usize] = Holds::Kept);
-    (0..residents.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
-    residents.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
+    (0..constants.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
+    constants.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
     let uses = Uses::of(body);
-    let mut allocator = Allocator { asm, residents, body, uses, state, spill: of_all(body), at: 0, pinned: vec![] };
+    let mut allocator = Allocator { asm, constants, body, uses, state, spill: of_all(body), at: 0, pinned: vec![] };
     allocator.items(&body.items);
 }
 
@@ -380,7 +380,7 @@ impl Allocator<'_> {
     /// A number in a register. If it is not pinned, it is loaded for the current instruction and
     /// added to `loaded`.
     fn splat(&mut self, splat: Splat, loaded: &mut Vec<u32>) -> u32 {
-        self.residents.find(splat).unwrap_or_else(|| {
+        self.constants.find(splat).unwrap_or_else(|| {
             let number = self.free(Class::Vector);
             broadcast(self.asm, splat, number);
             loaded.push(number);
@@ -400,7 +400,7 @@ impl Allocator<'_> {
                 let numbers = if let Place::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
                 Chosen::Memory(place, numbers)
             }
-            Operand::Splat(splat) => match self.residents.find(splat) {
+            Operand::Splat(splat) => match self.constants.find(splat) {
                 None if folds && self.folds(splat) => Chosen::Broadcast(splat),
                 _ => Chosen::Vector(self.splat(splat, loaded)),
             },
@@ -432,7 +432,7 @@ impl Allocator<'_> {
             }
             Operand::Splat(splat) => {
                 let number = self.free(Class::Vector);
-                match self.residents.find(splat) {
+                match self.constants.find(splat) {
                     Some(from) => self.asm.vector(
                         self.asm.isa.moves().copy,
                         &[Chosen::Vector(number), Chosen::Vector(from)],
@@ -482,7 +482,7 @@ impl Allocator<'_> {
     }
 
     fn plain(&mut self, plain: &Plain) {
-        if self.asm.isa == Isa::Avx2 && matches!(plain.lanes, Lanes::There { .. }) {
+        if self.asm.isa == Isa::Avx2 && matches!(plain.lanes, Lanes::Active { .. }) {
             return self.in_part(plain);
         }
         let mut loaded = vec![];
@@ -498,17 +498,17 @@ impl Allocator<'_> {
         // A gather clears its mask, so it gets a copy.
         let (mask, spent) = match plain.lanes {
             Lanes::All => (None, None),
-            Lanes::There { upper, zero } if plain.spends_mask => {
+            Lanes::Active { upper, zero } if plain.clobbers_mask => {
                 let number = self.free(Class::Mask);
-                let there = THERE[usize::from(upper)] as u32 - Register::K0 as u32;
-                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Mask(number), Chosen::Mask(there)], None);
+                let active = ACTIVE[usize::from(upper)] as u32 - Register::K0 as u32;
+                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Mask(number), Chosen::Mask(active)], None);
                 (Some((Register::K0 + number, zero)), Some(number))
             }
-            Lanes::There { upper, zero } => (Some((THERE[usize::from(upper)], zero)), None),
+            Lanes::Active { upper, zero } => (Some((ACTIVE[usize::from(upper)], zero)), None),
             Lanes::Some { mask, zero } => (Some((Register::K0 + self.have(mask), zero)), None),
         };
         // A gather must not write to a register that it reads from, so its operands stay allocated.
-        if !plain.spends_mask {
+        if !plain.clobbers_mask {
             self.release_pinned();
             loaded.drain(..).for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
 use super::inst::{Place, Slot, Splat};
-use super::lanes::{Given, Shared};
+use super::lanes::{Argument, Shared};
 use super::machine::Isa;
 use super::table;
 
@@ -72,7 +72,7 @@ pub(super) const ADDRESSES: [Register; 10] = [
 /// How many of them are caller-saved.
 pub(super) const FREE_ADDRESSES: usize = 4;
 /// The masks of the active lanes, for each half of a group.
-pub(super) const THERE: [Register; 2] = [Register::K1, Register::K2];
+pub(super) const ACTIVE: [Register; 2] = [Register::K1, Register::K2];
 
 /// The addressing of an access.
 #[derive(Clone, Copy)]
@@ -120,7 +120,7 @@ pub(super) struct Assembler {
     pub(super) isa: Isa,
     /// The slot in which the function keeps the number of active lanes, if masks are not in mask
     /// registers.
-    pub(super) there: Option<Slot>,
+    pub(super) active: Option<Slot>,
     /// The number of argument slots. Spill slots follow.
     slots: u32,
     pub(super) spills: usize,
@@ -129,7 +129,7 @@ pub(super) struct Assembler {
 
 impl Assembler {
     pub(super) fn new(addresses: Vec<Address>, shared: &mut Shared) -> Assembler {
-        let there = (shared.isa == Isa::Avx2).then(|| shared.slot(Given::There));
+        let active = (shared.isa == Isa::Avx2).then(|| shared.slot(Argument::ActiveLanes));
         let mut pool = vec![];
         let mut at = vec![];
         for vector in &shared.vectors {
@@ -147,8 +147,8 @@ impl Assembler {
             reads: vec![],
             addresses,
             isa: shared.isa,
-            there,
-            slots: shared.given.len() as u32,
+            active,
+            slots: shared.arguments.len() as u32,
             spills: 0,
             failed: shared.failed.then(|| "the machine does not have it".to_string()),
         }
@@ -277,27 +277,27 @@ impl Assembler {
     /// Moves the active elements of an access to or from a 16-byte vector through the stack, byte
     /// by byte, because AVX2 has no masked moves of bytes. Preserves [`OTHER`].
     pub(super) fn in_part(&mut self, code: Code, access: usize, offset: i32, register: u32) {
-        let (there, address) = (Register::RBX, self.addresses[access]);
-        let Some(count) = self.there else { return self.give_up("masks are in registers of their own") };
+        let (destination, address) = (Register::RBX, self.addresses[access]);
+        let Some(count) = self.active else { return self.give_up("masks are in registers of their own") };
         let from = self.address(access);
         let first = MemoryOperand::with_base_index_scale_displ_size(
-            there,
+            destination,
             INDEX,
             address.width,
             i64::from(offset) * i64::from(address.width),
             1,
         );
-        let bytes = [(there, -1), (Register::RSP, -1)]
+        let bytes = [(destination, -1), (Register::RSP, -1)]
             .map(|(base, before)| MemoryOperand::with_base_index_scale_displ_size(base, OTHER, 1, before, 1));
         let whole = MemoryOperand::with_base(Register::RSP);
         let [from_byte, to_byte] = if code == Code::VEX_Vmovdqu_xmm_xmmm128 { bytes } else { [bytes[1], bytes[0]] };
         let vector = Register::XMM0 + register;
-        for saved in [there, OTHER] {
+        for saved in [destination, OTHER] {
             self.general(Instruction::with1(Code::Push_r64, saved));
         }
         // The address of the first element, and the number of bytes.
-        self.general(Instruction::with2(Code::Mov_r64_rm64, there, from));
-        self.general(Instruction::with2(Code::Lea_r64_m, there, first));
+        self.general(Instruction::with2(Code::Mov_r64_rm64, destination, from));
+        self.general(Instruction::with2(Code::Lea_r64_m, destination, first));
         self.general(Instruction::with2(Code::Mov_r64_rm64, OTHER, Self::slot(count)));
         self.general(Instruction::with2(Code::Shl_rm64_imm8, OTHER, address.width.trailing_zeros()));
         // A cleared buffer of 16 bytes on the stack.
@@ -318,7 +318,7 @@ impl Assembler {
             self.general(Instruction::with2(Code::VEX_Vmovdqu_xmm_xmmm128, vector, whole));
         }
         self.general(Instruction::with2(Code::Add_rm64_imm8, Register::RSP, 16));
-        for saved in [OTHER, there] {
+        for saved in [OTHER, destination] {
             self.general(Instruction::with1(Code::Pop_r64, saved));
         }
     }

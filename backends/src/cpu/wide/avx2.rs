@@ -10,7 +10,7 @@ use iced_x86::Code;
 use ir::{BinaryOp, Dtype};
 
 use super::inst::{Class, Item, Lanes, Operand, Place, Plain, Reg, Slot, Splat};
-use super::lanes::{Given, Parts, WideX86};
+use super::lanes::{Argument, Registers, WideX86};
 use super::table;
 use crate::cpu::leaf::{Inst, Leaf};
 
@@ -186,7 +186,7 @@ impl WideX86<'_, '_> {
     }
 
     /// Extends a mask of 32-bit lanes to two of 64-bit lanes.
-    pub(super) fn masks_of_halves(&mut self, mask: Operand) -> Parts {
+    pub(super) fn masks_of_halves(&mut self, mask: Operand) -> Registers {
         let upper = self.upper(mask);
         [mask, upper].map(|half| self.avx2(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[half])).to_vec()
     }
@@ -199,7 +199,7 @@ impl WideX86<'_, '_> {
             bytes.copy_from_slice(&(first + lane).to_le_bytes());
         }
         let numbers = self.shared.vector(numbers);
-        let slot: Slot = self.shared.slot(Given::There);
+        let slot: Slot = self.shared.slot(Argument::ActiveLanes);
         let count = self.avx2(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[Operand::Memory(Place::Slot(slot))]);
         self.avx2(Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[count, numbers])
     }
@@ -216,18 +216,18 @@ impl WideX86<'_, '_> {
             _ => value,
         };
         let (code, from) = match (p.code, p.lanes) {
-            (Code::EVEX_Vmovups_zmmm512_k1z_zmm, Lanes::There { .. }) => {
+            (Code::EVEX_Vmovups_zmmm512_k1z_zmm, Lanes::Active { .. }) => {
                 let mask = self.there_mask(0, false);
                 (Code::VEX_Vmaskmovps_m256_ymm_ymm, vec![place, mask, value])
             }
-            (Code::EVEX_Vmovupd_zmmm512_k1z_zmm, Lanes::There { upper, .. }) => {
+            (Code::EVEX_Vmovupd_zmmm512_k1z_zmm, Lanes::Active { upper, .. }) => {
                 let mask = self.half_there(upper);
                 (Code::VEX_Vmaskmovpd_m256_ymm_ymm, vec![place, mask, value])
             }
             (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, lanes) => {
                 return self.store_narrow(Code::VEX_Vmovq_xmmm64_xmm, lanes, place, value);
             }
-            (code, lanes @ Lanes::There { .. }) => return self.store_narrow(same(code)?, lanes, place, value),
+            (code, lanes @ Lanes::Active { .. }) => return self.store_narrow(same(code)?, lanes, place, value),
             (code, Lanes::All) => (same(code)?, vec![place, value]),
             (_, Lanes::Some { .. }) => return None,
         };
@@ -269,15 +269,15 @@ impl WideX86<'_, '_> {
                 let bytes = self.bytes(Operand::Register(mask));
                 Some(self.and(bytes, from[0]))
             }
-            (Code::EVEX_Vpgatherqd_ymm_k1_vm64z, Lanes::There { upper, .. }) => {
+            (Code::EVEX_Vpgatherqd_ymm_k1_vm64z, Lanes::Active { upper, .. }) => {
                 let mask = self.there_mask(if upper { self.isa().half() } else { 0 }, false);
                 Some(self.gathered(Code::VEX_Vpgatherqd_xmm_vm64y_xmm, p, mask))
             }
-            (Code::EVEX_Vpgatherqq_zmm_k1_vm64z, Lanes::There { upper, .. }) => {
+            (Code::EVEX_Vpgatherqq_zmm_k1_vm64z, Lanes::Active { upper, .. }) => {
                 let mask = self.half_there(upper);
                 Some(self.gathered(Code::VEX_Vpgatherqq_ymm_vm64y_ymm, p, mask))
             }
-            (code, Lanes::There { upper, .. }) => match p.fixed {
+            (code, Lanes::Active { upper, .. }) => match p.fixed {
                 None => self.loaded_in_part(code, from, upper),
                 Some(register) => {
                     let value = self.all_as_avx2(code, from)?;
@@ -299,7 +299,7 @@ impl WideX86<'_, '_> {
     fn gathered(&mut self, code: Code, p: &Plain, mask: Operand) -> Operand {
         let to = self.register(Class::Vector);
         let plain = plain(code, Some(to), &[p.from[0], mask]);
-        self.emit(Plain { over: p.over, spends_mask: true, ..plain });
+        self.emit(Plain { over: p.over, clobbers_mask: true, ..plain });
         Operand::Register(to)
     }
 
@@ -307,7 +307,7 @@ impl WideX86<'_, '_> {
     fn loaded_in_part(&mut self, code: Code, from: &[Operand], upper: bool) -> Option<Operand> {
         let narrow = |l: &mut Self| {
             let to = l.register(Class::Vector);
-            let lanes = Lanes::There { upper: false, zero: true };
+            let lanes = Lanes::Active { upper: false, zero: true };
             l.emit(Plain { lanes, ..plain(Code::VEX_Vmovdqu_xmm_xmmm128, Some(to), from) });
             Operand::Register(to)
         };
@@ -531,5 +531,5 @@ impl WideX86<'_, '_> {
 
 /// An unmasked instruction.
 fn plain(code: Code, to: Option<Reg>, from: &[Operand]) -> Plain {
-    Plain { code, to, fixed: None, over: None, from: from.to_vec(), lanes: Lanes::All, spends_mask: false }
+    Plain { code, to, fixed: None, over: None, from: from.to_vec(), lanes: Lanes::All, clobbers_mask: false }
 }

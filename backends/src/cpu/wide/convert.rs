@@ -5,7 +5,7 @@ use iced_x86::Code;
 use ir::{CompareOp, Dtype, Scalar};
 
 use super::inst::{Operand, Splat};
-use super::lanes::{Parts, WideX86};
+use super::lanes::{Registers, WideX86};
 use super::table;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::LeafEmitter;
@@ -27,7 +27,7 @@ const INT_TO_INT: [Code; 3] =
 
 impl WideX86<'_, '_> {
     /// Converts a value to another type.
-    pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    pub(super) fn convert(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         match (from, to) {
             _ if from == to => a.clone(),
             (Dtype::F16, _) => {
@@ -71,14 +71,14 @@ impl WideX86<'_, '_> {
     }
 
     /// Converts 16 lanes to two registers of 8 wider ones.
-    fn widened(&mut self, a: &Parts, code: Code) -> Parts {
+    fn widened(&mut self, a: &Registers, code: Code) -> Registers {
         let halves = self.halves(a[0]);
         halves.into_iter().map(|half| self.vector(code, &[half])).collect()
     }
 
     /// Converts two registers of 8 lanes to one of 16 narrower ones.
-    fn narrowed(&mut self, a: &Parts, code: Code) -> Parts {
-        let parts: Parts = a.iter().map(|part| self.vector(code, &[*part])).collect();
+    fn narrowed(&mut self, a: &Registers, code: Code) -> Registers {
+        let parts: Registers = a.iter().map(|part| self.vector(code, &[*part])).collect();
         vec![self.joined(&parts)]
     }
 
@@ -97,14 +97,14 @@ impl WideX86<'_, '_> {
         self.vector(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, &[quiet])
     }
 
-    fn float_to_int(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn float_to_int(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let f = table::float(is_wide(from));
         let zero = self.constant(Scalar::zero(from))[0];
         match to {
             Dtype::U32 | Dtype::U64 => {
                 // Map negative numbers and NaN to zero: the instruction returns its second operand
                 // for a NaN. The conversion maps numbers that are too large to all ones.
-                let least: Parts = a.iter().map(|a| self.vector(f.max, &[*a, zero])).collect();
+                let least: Registers = a.iter().map(|a| self.vector(f.max, &[*a, zero])).collect();
                 match (is_wide(from), is_wide(to)) {
                     (false, false) => vec![self.vector(Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae, &least)],
                     (false, true) => self.widened(&least, Code::EVEX_Vcvttps2uqq_zmm_k1z_ymmm256b32_sae),
@@ -157,14 +157,14 @@ impl WideX86<'_, '_> {
         }
     }
 
-    fn clamped(&mut self, a: &Parts, least: i32, most: i32) -> Parts {
+    fn clamped(&mut self, a: &Registers, least: i32, most: i32) -> Registers {
         let t = table::int(false);
         let splat = |n: i32| Operand::Splat(Splat::Bits32(n.cast_unsigned()));
         let low = self.vector(t.max[0], &[a[0], splat(least)]);
         vec![self.vector(t.min[0], &[low, splat(most)])]
     }
 
-    fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let unsigned = matches!(from, Dtype::U32 | Dtype::U64);
         match (is_wide(from), is_wide(to), unsigned) {
             (false, false, false) => vec![self.vector(Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, a)],
@@ -182,7 +182,7 @@ impl WideX86<'_, '_> {
         }
     }
 
-    fn int_to_int(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn int_to_int(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let [signed, unsigned, narrow] = INT_TO_INT;
         let parts = match (is_wide(from), is_wide(to)) {
             (false, true) => return self.widened(a, if from == Dtype::U32 { unsigned } else { signed }),

@@ -15,7 +15,7 @@ use ir::nest::ValueId;
 use ir::{Dtype, Scalar};
 
 use super::inst::{Class, Item, Operand, Region, Slot, Splat};
-use super::lanes::{Given, Parts, WideX86};
+use super::lanes::{Argument, Registers, WideX86};
 use super::table;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
@@ -45,7 +45,7 @@ fn magnitudes(wide: bool) -> (i64, i64) {
 }
 
 /// Computes a value from a divisor.
-pub(super) fn given(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value {
+pub(super) fn argument(e: &mut Emitter<'_>, value: ValueId, part: Divisor) -> Value {
     let dtype = e.dtype(value);
     let divisor = e.value(value);
     let negated = e.b.ins().fneg(divisor);
@@ -76,14 +76,14 @@ impl WideX86<'_, '_> {
     /// The scalar of an operand, if it pays to multiply by its reciprocal.
     pub(super) fn divisor(&self, operand: Operand) -> Option<ValueId> {
         let Operand::Splat(Splat::Slot32(Slot(slot)) | Splat::Slot64(Slot(slot))) = operand else { return None };
-        match self.shared.given.get(slot as usize) {
-            Some(Given::Value(value)) if self.leaf.weight() <= LIGHT => Some(*value),
+        match self.shared.arguments.get(slot as usize) {
+            Some(Argument::Value(value)) if self.leaf.weight() <= LIGHT => Some(*value),
             _ => None,
         }
     }
 
     /// Divides by a scalar.
-    pub(super) fn quotients(&mut self, dtype: Dtype, a: &Parts, value: ValueId, divisor: Operand) -> Parts {
+    pub(super) fn quotients(&mut self, dtype: Dtype, a: &Registers, value: ValueId, divisor: Operand) -> Registers {
         a.iter().map(|a| self.quotient(dtype, *a, value, divisor)).collect()
     }
 
@@ -91,7 +91,7 @@ impl WideX86<'_, '_> {
         let wide = is_wide(dtype);
         let (float, int) = (table::float(wide), table::int(wide));
         let part = |l: &mut Self, part| {
-            let slot = l.shared.slot(Given::Divisor(value, part));
+            let slot = l.shared.slot(Argument::Divisor(value, part));
             Operand::Splat(if wide { Splat::Slot64(slot) } else { Splat::Slot32(slot) })
         };
         let least = 2 * magnitudes(wide).0.cast_unsigned();

@@ -5,11 +5,11 @@ use iced_x86::Code;
 use ir::Size;
 
 use super::inst::{Class, Lanes, Operand, Place, Plain, Splat};
-use super::lanes::{Parts, WideX86};
+use super::lanes::{Registers, WideX86};
 
 impl WideX86<'_, '_> {
     /// The element numbers of an access for the lanes of a part, relative to its current address.
-    fn numbers(&mut self, access: usize, gathered: &[Parts], part: usize) -> Operand {
+    fn numbers(&mut self, access: usize, gathered: &[Registers], part: usize) -> Operand {
         let a = &self.leaf.accesses[access];
         let mut sum: Option<Operand> = None;
         for (subscript, (_, stride)) in gathered.iter().zip(&a.gathered) {
@@ -40,7 +40,7 @@ impl WideX86<'_, '_> {
     }
 
     /// Gathers lanes of four or eight bytes.
-    pub(super) fn gather(&mut self, access: usize, gathered: &[Parts], wide: bool) -> Parts {
+    pub(super) fn gather(&mut self, access: usize, gathered: &[Registers], wide: bool) -> Registers {
         let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
         let zero = Operand::Splat(Splat::Bits32(0));
         let mut parts = vec![];
@@ -48,7 +48,7 @@ impl WideX86<'_, '_> {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
             let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
             let to = self.register(Class::Vector);
-            let lanes = Lanes::There { upper: part == 1, zero: false };
+            let lanes = Lanes::Active { upper: part == 1, zero: false };
             self.push(Plain {
                 code,
                 to: Some(to),
@@ -56,22 +56,22 @@ impl WideX86<'_, '_> {
                 over: Some(zero),
                 from: vec![place],
                 lanes,
-                spends_mask: true,
+                clobbers_mask: true,
             });
             parts.push(Operand::Register(to));
         }
         if wide { parts } else { vec![self.joined(&parts)] }
     }
 
-    pub(super) fn scatter(&mut self, access: usize, gathered: &[Parts], wide: bool, value: &Parts) {
+    pub(super) fn scatter(&mut self, access: usize, gathered: &[Registers], wide: bool, value: &Registers) {
         let code = if wide { Code::EVEX_Vpscatterqq_vm64z_k1_zmm } else { Code::EVEX_Vpscatterqd_vm64z_k1_ymm };
         let parts = if wide { value.clone() } else { self.halves(value[0]) };
         for (part, value) in parts.into_iter().enumerate() {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
             let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
-            let lanes = Lanes::There { upper: part == 1, zero: false };
+            let lanes = Lanes::Active { upper: part == 1, zero: false };
             let (to, fixed, over, from) = (None, None, None, vec![place, value]);
-            self.push(Plain { code, to, fixed, over, from, lanes, spends_mask: true });
+            self.push(Plain { code, to, fixed, over, from, lanes, clobbers_mask: true });
         }
     }
 }

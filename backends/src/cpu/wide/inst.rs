@@ -97,7 +97,7 @@ pub(super) enum Lanes {
     },
     /// The active lanes, those with an element: all lanes of four bytes, or one half of the lanes
     /// of eight.
-    There {
+    Active {
         upper: bool,
         zero: bool,
     },
@@ -114,7 +114,7 @@ pub(super) struct Plain {
     pub(super) from: Vec<Operand>,
     pub(super) lanes: Lanes,
     /// Whether the instruction clears its mask register, as gathers do.
-    pub(super) spends_mask: bool,
+    pub(super) clobbers_mask: bool,
 }
 
 /// `a * b + c`. The three forms of the instruction differ in the operand that they overwrite.

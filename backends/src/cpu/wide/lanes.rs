@@ -21,12 +21,12 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
 
-/// The operands that hold a value for one group.
-pub(super) type Parts = Vec<Operand>;
+/// The registers that hold a value for one group, or operands in memory instead.
+pub(super) type Registers = Vec<Operand>;
 
-/// An argument of the function, or another use of a slot.
+/// An argument of a leaf's function, or another use of a slot.
 #[derive(Clone, PartialEq)]
-pub(super) enum Given {
+pub(super) enum Argument {
     /// The number of elements.
     Count,
     /// The address of an access at the first element.
@@ -36,19 +36,19 @@ pub(super) enum Given {
     /// The value of a scalar.
     Value(ValueId),
     /// A `bool`, as a mask of all lanes.
-    Lanes(ValueId),
+    Mask(ValueId),
     /// An affine expression at the first element. Also holds its coefficient of the leaf's index.
     Affine(Affine<IndexId>, Size),
     Size(Size),
     /// The number of elements to peel until the non-temporal stores are aligned; negative if they
     /// are not to be used.
-    Before,
+    Peel,
     /// The prefetch distance of an access in bytes, 0 for none.
     Distance(usize),
     /// A value precomputed from a scalar divisor.
     Divisor(ValueId, Divisor),
     /// Not passed in: a slot where the function keeps the number of active lanes.
-    There,
+    ActiveLanes,
     /// Not passed in: a slot where the function stores a result.
     Result(usize),
 }
@@ -56,7 +56,7 @@ pub(super) enum Given {
 /// The state shared by all versions of a leaf's body.
 pub(super) struct Shared {
     pub(super) isa: Isa,
-    pub(super) given: Vec<Given>,
+    pub(super) arguments: Vec<Argument>,
     pub(super) vectors: Vec<[u8; 64]>,
     /// Whether an instruction was needed that the machine does not have.
     pub(super) failed: bool,
@@ -64,14 +64,14 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(isa: Isa) -> Shared {
-        Shared { isa, given: vec![], vectors: vec![], failed: false }
+        Shared { isa, arguments: vec![], vectors: vec![], failed: false }
     }
 
-    pub(super) fn slot(&mut self, given: Given) -> Slot {
-        let found = self.given.iter().position(|known| *known == given);
+    pub(super) fn slot(&mut self, argument: Argument) -> Slot {
+        let found = self.arguments.iter().position(|known| *known == argument);
         let number = found.unwrap_or_else(|| {
-            self.given.push(given);
-            self.given.len() - 1
+            self.arguments.push(argument);
+            self.arguments.len() - 1
         });
         Slot(u32::try_from(number).expect("few slots"))
     }
@@ -105,7 +105,7 @@ pub(super) struct WideX86<'l, 'a> {
     /// Whether some lanes may be inactive.
     pub(super) partial: bool,
     /// Whether to use non-temporal stores.
-    pub(super) streams: bool,
+    pub(super) non_temporal: bool,
     /// The vectors that the step has loaded for neighbouring accesses.
     pub(super) loaded: Option<&'l Loaded<'l>>,
 }
@@ -114,7 +114,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     /// For whole steps, with an empty body.
     pub(super) fn new(e: &'l Emitter<'a>, leaf: &'l Leaf, shared: &'l mut Shared) -> WideX86<'l, 'a> {
         let body = Body { items: vec![], classes: PrimaryMap::new() };
-        WideX86 { e, leaf, shared, body, offset: 0, partial: false, streams: false, loaded: None }
+        WideX86 { e, leaf, shared, body, offset: 0, partial: false, non_temporal: false, loaded: None }
     }
 
     pub(super) fn isa(&self) -> Isa {
@@ -141,14 +141,14 @@ impl<'l, 'a> WideX86<'l, 'a> {
         lanes: Lanes,
     ) -> Operand {
         let to = self.register(class);
-        self.push(Plain { code, to: Some(to), over, fixed: None, from: from.to_vec(), lanes, spends_mask: false });
+        self.push(Plain { code, to: Some(to), over, fixed: None, from: from.to_vec(), lanes, clobbers_mask: false });
         Operand::Register(to)
     }
 
     /// Stores lanes of a register to memory.
     pub(super) fn store_at(&mut self, code: Code, place: Operand, value: Operand, lanes: Lanes) {
         let (to, fixed, over, from) = (None, None, None, vec![place, value]);
-        self.push(Plain { code, to, fixed, over, from, lanes, spends_mask: false });
+        self.push(Plain { code, to, fixed, over, from, lanes, clobbers_mask: false });
     }
 
     /// Emits an instruction that computes a vector.
@@ -174,7 +174,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     }
 
     /// Combines a `bool` into one mask.
-    pub(super) fn whole(&mut self, v: &Parts) -> Operand {
+    pub(super) fn whole(&mut self, v: &Registers) -> Operand {
         match v.as_slice() {
             [low, high] => self.mask(Code::VEX_Kunpckbw_kr_kr_kr, &[*high, *low]),
             _ => v[0],
@@ -182,7 +182,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     }
 
     /// Splits a `bool` into masks for values that fill this many registers.
-    pub(super) fn masks(&mut self, v: &Parts, registers: usize) -> Parts {
+    pub(super) fn masks(&mut self, v: &Registers, registers: usize) -> Registers {
         match (v.len(), registers) {
             (1, 2) if self.isa() == Isa::Avx2 => self.masks_of_halves(v[0]),
             (1, 2) => vec![v[0], self.mask(Code::VEX_Kshiftrw_kr_kr_imm8, &[v[0], Operand::Immediate(8)])],
@@ -191,17 +191,22 @@ impl<'l, 'a> WideX86<'l, 'a> {
         }
     }
 
-    fn each(&mut self, a: &Parts, mut op: impl FnMut(&mut Self, Operand) -> Operand) -> Parts {
+    fn each(&mut self, a: &Registers, mut op: impl FnMut(&mut Self, Operand) -> Operand) -> Registers {
         a.iter().map(|a| op(self, *a)).collect()
     }
 
-    fn each2(&mut self, a: &Parts, b: &Parts, mut op: impl FnMut(&mut Self, Operand, Operand) -> Operand) -> Parts {
+    fn each2(
+        &mut self,
+        a: &Registers,
+        b: &Registers,
+        mut op: impl FnMut(&mut Self, Operand, Operand) -> Operand,
+    ) -> Registers {
         a.iter().zip(b).map(|(a, b)| op(self, *a, *b)).collect()
     }
 
     /// The active lanes of a part.
-    pub(super) fn there(&self, part: usize, zero: bool) -> Lanes {
-        if self.partial { Lanes::There { upper: part == 1, zero } } else { Lanes::All }
+    pub(super) fn active_lanes(&self, part: usize, zero: bool) -> Lanes {
+        if self.partial { Lanes::Active { upper: part == 1, zero } } else { Lanes::All }
     }
 
     /// Emits an operation on a single register.
@@ -246,7 +251,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
                 self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
             }
             None => {
-                let slot = self.shared.slot(Given::Size(size.clone()));
+                let slot = self.shared.slot(Argument::Size(size.clone()));
                 let c = Operand::Splat(Splat::Slot64(slot));
                 self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
             }
@@ -259,7 +264,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     }
 
     /// Splits a register of 16 lanes into halves.
-    pub(super) fn halves(&mut self, v: Operand) -> Parts {
+    pub(super) fn halves(&mut self, v: Operand) -> Registers {
         match v {
             Operand::Splat(_) => vec![v, v],
             _ => {
@@ -307,14 +312,14 @@ pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
 }
 
 impl LeafEmitter for WideX86<'_, '_> {
-    type Vector = Parts;
+    type Vector = Registers;
 
-    fn constant(&mut self, value: Scalar) -> Parts {
+    fn constant(&mut self, value: Scalar) -> Registers {
         match value {
             Scalar::Bool(v) => {
                 // A constant mask: any mask compared with itself.
                 let code = if v { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
-                let any = Operand::Memory(Place::Slot(self.shared.slot(Given::Count)));
+                let any = Operand::Memory(Place::Slot(self.shared.slot(Argument::Count)));
                 let any = self.mask(Code::VEX_Kmovw_kr_km16, &[any]);
                 vec![self.mask(code, &[any, any])]
             }
@@ -322,12 +327,12 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
     }
 
-    fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Parts {
+    fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Registers {
         if dtype == Dtype::Bool {
-            let slot = self.shared.slot(Given::Lanes(value));
+            let slot = self.shared.slot(Argument::Mask(value));
             return vec![self.mask(Code::VEX_Kmovw_kr_km16, &[Operand::Memory(Place::Slot(slot))])];
         }
-        let slot = self.shared.slot(Given::Value(value));
+        let slot = self.shared.slot(Argument::Value(value));
         if is_wide(dtype) {
             vec![Operand::Splat(Splat::Slot64(slot)); 2]
         } else {
@@ -335,8 +340,8 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
     }
 
-    fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Parts {
-        let first = self.shared.slot(Given::Affine(base.clone(), coefficient.clone()));
+    fn affine(&mut self, base: &Affine<IndexId>, coefficient: &Size) -> Registers {
+        let first = self.shared.slot(Argument::Affine(base.clone(), coefficient.clone()));
         let first = Operand::Splat(Splat::Slot64(first));
         // coefficient * (current element + lane) + base, in 64 bits: the index may exceed 32.
         let here = self.vector(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Operand::Index]);
@@ -351,9 +356,9 @@ impl LeafEmitter for WideX86<'_, '_> {
         parts
     }
 
-    fn load(&mut self, access: usize, gathered: &[Parts]) -> Parts {
-        if let Some(there) = self.neighbour(access) {
-            return there;
+    fn load(&mut self, access: usize, gathered: &[Registers]) -> Registers {
+        if let Some(loaded) = self.neighbour(access) {
+            return loaded;
         }
         let a = &self.leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
@@ -367,7 +372,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
         let along = |offset| Operand::Memory(Place::Along { access, offset });
         let here = along(self.offset);
-        let lanes = self.there(0, true);
+        let lanes = self.active_lanes(0, true);
         let one = |l: &mut Self, code| vec![l.computes(Class::Vector, code, None, &[here], lanes)];
         match dtype {
             Dtype::Bool => {
@@ -380,16 +385,16 @@ impl LeafEmitter for WideX86<'_, '_> {
             Dtype::F16 | Dtype::Bf16 => one(self, Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256),
             Dtype::F32 | Dtype::I32 | Dtype::U32 => one(self, Code::EVEX_Vmovups_zmm_k1z_zmmm512),
             Dtype::F64 | Dtype::I64 | Dtype::U64 => {
-                let upper = self.there(1, true);
+                let upper = self.active_lanes(1, true);
                 let low = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[here], lanes);
-                let there = along(self.offset + self.isa().half());
-                let high = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[there], upper);
+                let second = along(self.offset + self.isa().half());
+                let high = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[second], upper);
                 vec![low, high]
             }
         }
     }
 
-    fn store(&mut self, access: usize, gathered: &[Parts], value: &Parts) {
+    fn store(&mut self, access: usize, gathered: &[Registers], value: &Registers) {
         let a = &self.leaf.accesses[access];
         let dtype = self.e.buffer_dtype(a.buffer);
         if !a.contiguous() {
@@ -397,7 +402,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
         let store = |l: &mut Self, code, part: usize, value| {
             let place = Operand::Memory(Place::Along { access, offset: l.offset + l.isa().half() * part as i32 });
-            let lanes = l.there(part, false);
+            let lanes = l.active_lanes(part, false);
             l.store_at(code, place, value, lanes);
         };
         match dtype {
@@ -411,7 +416,10 @@ impl LeafEmitter for WideX86<'_, '_> {
             Dtype::I8 | Dtype::U8 => store(self, Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, 0, value[0]),
             Dtype::F16 | Dtype::Bf16 => store(self, Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm, 0, value[0]),
             _ => {
-                let code = match (self.streams && super::streams(self.e, self.leaf, access), is_wide(dtype)) {
+                let code = match (
+                    self.non_temporal && super::allows_non_temporal(self.e, self.leaf, access),
+                    is_wide(dtype),
+                ) {
                     (true, _) => Code::EVEX_Vmovntps_m512_zmm,
                     (false, false) => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
                     (false, true) => Code::EVEX_Vmovupd_zmmm512_k1z_zmm,
@@ -423,7 +431,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
     }
 
-    fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Parts) -> Parts {
+    fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Registers) -> Registers {
         let wide = is_wide(dtype);
         let (t, f) = (table::int(wide), table::float(wide));
         let splat = |bits: u64| Operand::Splat(if wide { Splat::Bits64(bits) } else { Splat::Bits32(bits as u32) });
@@ -446,7 +454,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         })
     }
 
-    fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+    fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let code = match op {
                 BinaryOp::And | BinaryOp::Min => Code::VEX_Kandw_kr_kr_kr,
@@ -464,7 +472,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         self.each2(a, b, |l, a, b| l.one(op, dtype, a, b))
     }
 
-    fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, amount: &Inst) -> Parts {
+    fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, amount: &Inst) -> Registers {
         let t = table::int(is_wide(dtype));
         let bits = 8 * dtype.bytes() as u64;
         match amount {
@@ -490,7 +498,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         }
     }
 
-    fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Parts, b: &Parts) -> Parts {
+    fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let (a, b) = (self.whole(a), self.whole(b));
             let not = |l: &mut Self, v| l.mask(Code::VEX_Knotw_kr_kr, &[v]);
@@ -514,12 +522,12 @@ impl LeafEmitter for WideX86<'_, '_> {
         self.each2(a, b, |l, a, b| l.mask(code, &[a, b, Operand::Immediate(predicate)]))
     }
 
-    fn fma(&mut self, dtype: Dtype, a: &Parts, b: &Parts, c: &Parts) -> Parts {
+    fn fma(&mut self, dtype: Dtype, a: &Registers, b: &Registers, c: &Registers) -> Registers {
         let wide = is_wide(dtype);
         a.iter().zip(b).zip(c).map(|((a, b), c)| self.fused(wide, *a, *b, *c)).collect()
     }
 
-    fn select(&mut self, dtype: Dtype, c: &Parts, a: &Parts, b: &Parts) -> Parts {
+    fn select(&mut self, dtype: Dtype, c: &Registers, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let (c, a, b) = (self.whole(c), self.whole(a), self.whole(b));
             let yes = self.mask(Code::VEX_Kandw_kr_kr_kr, &[c, a]);
@@ -540,15 +548,15 @@ impl LeafEmitter for WideX86<'_, '_> {
         parts
     }
 
-    fn cast(&mut self, from: Dtype, to: Dtype, a: &Parts) -> Parts {
+    fn cast(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         self.convert(from, to, a)
     }
 
-    fn bitcast(&mut self, _: Dtype, _: Dtype, a: &Parts) -> Parts {
+    fn bitcast(&mut self, _: Dtype, _: Dtype, a: &Registers) -> Registers {
         a.clone()
     }
 
-    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Parts, constant: Scalar) -> Parts {
+    fn bound(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, constant: Scalar) -> Registers {
         let wide = is_wide(dtype);
         let sign = 1u64 << (8 * dtype.bytes() - 1);
         let c = Operand::Splat(splat(constant));
@@ -571,11 +579,11 @@ impl LeafEmitter for WideX86<'_, '_> {
         unreachable!("no loops come here")
     }
 
-    fn nest(&mut self, _: &Nest, _: &mut Done<Parts>) {
+    fn nest(&mut self, _: &Nest, _: &mut Done<Registers>) {
         unreachable!("no loops come here")
     }
 
-    fn branch(&mut self, branch: &Branch, done: &mut Done<Parts>) {
+    fn branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {
         let (condition, when) = branch.condition;
         let condition = self.whole(&done.get(condition));
         let Some(condition) = condition.register() else { return };

@@ -19,7 +19,7 @@ pub(in crate::cpu) enum Isa {
 pub(in crate::cpu) struct Memory {
     /// Whether all arrays are treated as such.
     every: bool,
-    /// Whether the hardware prefetcher continues along each page that is touched: see `ahead`.
+    /// Whether the hardware prefetcher continues along each page that is touched: see `prefetch`.
     pub(super) along_pages: bool,
 }
 

@@ -7,7 +7,6 @@
 //! with an operation that is not supported here uses Cranelift's vectors. The results are the same
 //! bits.
 
-mod ahead;
 mod allocate;
 mod assemble;
 mod avx2;
@@ -18,6 +17,7 @@ mod inst;
 mod lanes;
 mod machine;
 mod neighbours;
+mod prefetch;
 #[cfg(feature = "objects")]
 pub(super) mod product;
 mod reduce;
@@ -36,14 +36,14 @@ use ir::order::LANES;
 use ir::sabotage::{self, Bug};
 use ir::{Size, visit};
 
-pub(super) use self::ahead::Distance;
-use self::ahead::{Ahead, Read, fetch};
-use self::allocate::Residents;
-use self::assemble::{ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE, THERE};
+use self::allocate::PinnedConstants;
+use self::assemble::{ACTIVE, ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE};
 use self::inst::{Body, Slot, interleave};
-use self::lanes::{Given, Shared, WideX86};
+use self::lanes::{Argument, Shared, WideX86};
 pub(super) use self::machine::{Isa, Memory};
 use self::neighbours::Neighbours;
+pub(super) use self::prefetch::Distance;
+use self::prefetch::{Prefetch, Prefetches};
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
@@ -62,7 +62,7 @@ pub(super) struct Wide {
 
 /// From this total size on, results are written with non-temporal stores, which avoid reading a
 /// cache line before it is overwritten. If the data fits into a cache they are slower.
-const STREAMED: i64 = 24 << 20;
+const NON_TEMPORAL: i64 = 24 << 20;
 /// With more operations than this, a body is not limited by memory bandwidth.
 const BUSY: usize = 64;
 
@@ -79,7 +79,7 @@ impl Wide {
         }
         let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
         let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
-        Wide { isa, bytes, results, waiting: ahead::waiting(program, kernel) }
+        Wide { isa, bytes, results, waiting: prefetch::waiting(program, kernel) }
     }
 }
 
@@ -140,26 +140,26 @@ fn ways(isa: Isa, pressure: usize, fixed: u32) -> usize {
 /// The code of a leaf and its arguments.
 struct Function {
     code: Vec<u8>,
-    given: Vec<Given>,
+    arguments: Vec<Argument>,
     /// The size of the memory for arguments and spills in bytes.
     memory: usize,
 }
 
 /// Runs a leaf over `from..to`, which must not be empty, if it is supported here.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
-    let ahead = Ahead::of(e, leaf);
-    let function = ready(e, leaf, &ahead)?;
+    let prefetches = Prefetches::of(e, leaf);
+    let function = ready(e, leaf, &prefetches)?;
     let memory = e.scratch(function.memory);
     function.run_leaf(e, leaf, memory, from, to);
     Some(())
 }
 
-fn ready(e: &mut Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
+fn ready(e: &mut Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Function> {
     if !takes(e, leaf) {
         return None;
     }
-    let function = function(e, leaf, ahead)?;
-    e.non_temporal |= function.given.contains(&Given::Before);
+    let function = function(e, leaf, prefetches)?;
+    e.non_temporal |= function.arguments.contains(&Argument::Peel);
     Some(function)
 }
 
@@ -173,7 +173,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Compiles the leaf, if it is supported here.
     pub(super) fn new(e: &mut Emitter<'_>, leaf: Leaf) -> Option<Ready> {
-        let function = ready(e, &leaf, &Ahead::default())?;
+        let function = ready(e, &leaf, &Prefetches::default())?;
         let memory = e.scratch(function.memory);
         Some(Ready { leaf, function, memory })
     }
@@ -195,8 +195,8 @@ impl Function {
 
     /// Calls the function for the elements `from..to`. The leaf's uniform values must be defined.
     fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
-        for (slot, given) in self.given.iter().enumerate() {
-            if let Some(value) = given_value(e, leaf, given, from, to) {
+        for (slot, argument) in self.arguments.iter().enumerate() {
+            if let Some(value) = argument_value(e, leaf, argument, from, to) {
                 let at = i32::try_from(slot * 8).expect("few slots");
                 e.b.ins().store(own_memory(), value, memory, at);
             }
@@ -206,15 +206,15 @@ impl Function {
     }
 }
 
-fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to: Value) -> Option<Value> {
+fn argument_value(e: &mut Emitter<'_>, leaf: &Leaf, argument: &Argument, from: Value, to: Value) -> Option<Value> {
     let bytes = |e: &Emitter<'_>, access: usize| {
         let a = &leaf.accesses[access];
         let width = i64::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number");
         &a.stride * &Size::constant(width)
     };
-    Some(match given {
-        Given::Count => e.b.ins().isub(to, from),
-        Given::Address(access) => {
+    Some(match argument {
+        Argument::Count => e.b.ins().isub(to, from),
+        Argument::Address(access) => {
             let a = &leaf.accesses[*access];
             if let (true, Some(strip)) = (a.spread, e.columns.strip) {
                 let width = e.buffer_dtype(a.buffer).bytes() as i64;
@@ -233,47 +233,47 @@ fn given_value(e: &mut Emitter<'_>, leaf: &Leaf, given: &Given, from: Value, to:
             let first = e.b.ins().iadd(start, moved);
             e.b.ins().iadd_imm_s(first, i64::from(near))
         }
-        Given::Stride(access) => {
+        Argument::Stride(access) => {
             let stride = bytes(e, *access);
             e.size(&stride)
         }
-        Given::Value(value) => e.value(*value),
-        Given::Lanes(value) => {
+        Argument::Value(value) => e.value(*value),
+        Argument::Mask(value) => {
             let value = e.value(*value);
             // A mask of all lanes: 0 for false, all ones for true.
             let wide = e.b.ins().uextend(I64, value);
             e.b.ins().ineg(wide)
         }
-        Given::Affine(base, coefficient) => {
+        Argument::Affine(base, coefficient) => {
             let base = e.affine(base);
             let coefficient = e.size(coefficient);
             let moved = e.b.ins().imul(from, coefficient);
             if sabotage::on(Bug::IndexBegins) { base } else { e.b.ins().iadd(base, moved) }
         }
-        Given::Size(size) => e.size(size),
-        Given::Divisor(value, part) => divide::given(e, *value, *part),
-        Given::Before => before(e, leaf, from)?,
-        Given::Distance(access) => {
-            let distance = ahead::distance(e, leaf, *access);
+        Argument::Size(size) => e.size(size),
+        Argument::Divisor(value, part) => divide::argument(e, *value, *part),
+        Argument::Peel => peel(e, leaf, from)?,
+        Argument::Distance(access) => {
+            let distance = prefetch::distance(e, leaf, *access);
             e.distance(distance)
         }
-        Given::Result(_) | Given::There => return None,
+        Argument::Result(_) | Argument::ActiveLanes => return None,
     })
 }
 
 /// Whether an access may use non-temporal stores.
-fn streams(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> bool {
+fn allows_non_temporal(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> bool {
     let a = &leaf.accesses[access];
     let result = e.wide.as_ref().is_some_and(|wide| wide.results.contains(&a.buffer));
     result && a.contiguous() && e.buffer_dtype(a.buffer).bytes() >= 4
 }
 
 /// The accesses with non-temporal stores, if the leaf is limited by memory bandwidth.
-fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
+fn non_temporal_accesses(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
     let mut found = vec![];
     for step in &leaf.steps {
         if let Step::Store { access, .. } = step
-            && streams(e, leaf, *access)
+            && allows_non_temporal(e, leaf, *access)
         {
             found.push(*access);
         }
@@ -281,16 +281,16 @@ fn streamed(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
     if leaf.weight() > BUSY { vec![] } else { found }
 }
 
-/// The value of [`Given::Before`].
-fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
+/// The value of [`Argument::Peel`].
+fn peel(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
     let none = e.int(-1);
     let Wide { isa, bytes, .. } = e.wide.as_ref()?;
     let (last, bytes) = (i64::from(isa.bytes()) - 1, bytes.clone());
-    let mut yes = e.exceeds(&bytes, STREAMED);
+    let mut yes = e.exceeds(&bytes, NON_TEMPORAL);
     let mut count = none;
-    for (number, access) in streamed(e, leaf).into_iter().enumerate() {
+    for (number, access) in non_temporal_accesses(e, leaf).into_iter().enumerate() {
         let width = i64::try_from(e.buffer_dtype(leaf.accesses[access].buffer).bytes()).ok()?;
-        let address = given_value(e, leaf, &Given::Address(access), from, from)?;
+        let address = argument_value(e, leaf, &Argument::Address(access), from, from)?;
         // The first access determines how many elements to peel; the others must be aligned after
         // as many.
         if number == 0 {
@@ -301,8 +301,8 @@ fn before(e: &mut Emitter<'_>, leaf: &Leaf, from: Value) -> Option<Value> {
             count = e.b.ins().ushr_imm_u(bytes, i64::from(width.ilog2()));
         }
         let moved = e.b.ins().imul_imm_s(count, width);
-        let there = e.b.ins().iadd(address, moved);
-        let off = e.b.ins().band_imm_u(there, last);
+        let first = e.b.ins().iadd(address, moved);
+        let off = e.b.ins().band_imm_u(first, last);
         let aligned = e.b.ins().icmp_imm_s(IntCC::Equal, off, 0);
         let aligned = e.b.ins().uextend(I64, aligned);
         yes = e.b.ins().band(yes, aligned);
@@ -317,9 +317,9 @@ fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> 
         let a: &Access = &leaf.accesses[access];
         let even = a.contiguous() || a.stride.is_zero();
         Address {
-            slot: shared.slot(Given::Address(access)),
+            slot: shared.slot(Argument::Address(access)),
             width: u32::try_from(e.buffer_dtype(a.buffer).bytes()).expect("a small number"),
-            stride: (!even).then(|| shared.slot(Given::Stride(access))),
+            stride: (!even).then(|| shared.slot(Argument::Stride(access))),
         }
     };
     (0..leaf.accesses.len()).map(address).collect()
@@ -327,17 +327,17 @@ fn addresses(e: &Emitter<'_>, leaf: &Leaf, shared: &mut Shared) -> Vec<Address> 
 
 /// Compiles the leaf to a function. There are up to three versions of the body: unrolled, masked
 /// for the remainder, and unrolled with non-temporal stores.
-fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Function> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
-    let count = shared.slot(Given::Count);
+    let count = shared.slot(Argument::Count);
     let addresses = addresses(e, leaf, &mut shared);
-    let reads = ahead.reads(&mut shared);
+    let prefetched = prefetches.slots(&mut shared);
     let groups = unroll(leaf.weight());
     let neighbours = Neighbours::of(e, leaf, isa, groups);
     let beyond = neighbours.beyond(isa);
-    let body = |groups: i32, partial: bool, streams: bool, shared: &mut Shared| {
-        let mut l = WideX86 { partial, streams, ..WideX86::new(e, leaf, shared) };
+    let body = |groups: i32, partial: bool, non_temporal: bool, shared: &mut Shared| {
+        let mut l = WideX86 { partial, non_temporal, ..WideX86::new(e, leaf, shared) };
         let loaded = (!partial).then(|| l.load_neighbours(&neighbours));
         l.loaded = loaded.as_ref();
         // Shared loads come before all groups, which are then interleaved.
@@ -360,17 +360,17 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
     // The masked version also handles whole groups, so a body that is not unrolled needs no other.
     let whole = (groups > 1).then(|| body(groups, false, false, &mut shared));
     let rest = body(1, true, false, &mut shared);
-    let before = (!streamed(e, leaf).is_empty()).then(|| shared.slot(Given::Before));
-    let streaming = before.map(|slot| (slot, body(groups, false, true, &mut shared)));
-    let bodies: Vec<&Body> = whole.iter().chain([&rest]).chain(streaming.iter().map(|(_, body)| body)).collect();
-    let residents = Residents::of(isa, &bodies, 0);
+    let peel = (!non_temporal_accesses(e, leaf).is_empty()).then(|| shared.slot(Argument::Peel));
+    let non_temporal = peel.map(|slot| (slot, body(groups, false, true, &mut shared)));
+    let bodies: Vec<&Body> = whole.iter().chain([&rest]).chain(non_temporal.iter().map(|(_, body)| body)).collect();
+    let constants = PinnedConstants::of(isa, &bodies, 0);
     let mut asm = Assembler::new(addresses, &mut shared);
     begin(&mut asm);
-    residents.load(&mut asm);
-    if let Some((before, body)) = &streaming {
+    constants.load(&mut asm);
+    if let Some((peel, body)) = &non_temporal {
         // Peel a masked group until the stores are aligned, then run the non-temporal version.
         let (aligned, plain) = (asm.label(), asm.label());
-        asm.load_slot(END, *before);
+        asm.load_slot(END, *peel);
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, END, INDEX));
         // A negative count means that non-temporal stores are not to be used.
         asm.jump(Condition::Less, plain);
@@ -379,21 +379,21 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, ahead: &Ahead) -> Option<Function> {
         asm.load_slot(SPARE, count);
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, END));
         asm.general(Instruction::with2(Code::Cmovl_r64_rm64, END, SPARE));
-        one_partial_group(&mut asm, &residents, &rest);
+        one_partial_group(&mut asm, &constants, &rest);
         asm.general(Instruction::with2(Code::Mov_r64_rm64, INDEX, END));
         all_there(&mut asm);
         asm.place(aligned);
-        whole_groups(&mut asm, &residents, body, &reads, groups, beyond, count);
+        whole_groups(&mut asm, &constants, body, &prefetched, groups, beyond, count);
         asm.place(plain);
     }
     if let Some(whole) = &whole {
-        whole_groups(&mut asm, &residents, whole, &reads, groups, beyond, count);
+        whole_groups(&mut asm, &constants, whole, &prefetched, groups, beyond, count);
     }
     asm.load_slot(END, count);
-    partial_groups(&mut asm, &residents, &rest);
+    partial_groups(&mut asm, &constants, &rest);
     end(&mut asm);
     let (code, memory) = asm.finish().ok()?;
-    Some(Function { code, given: shared.given, memory })
+    Some(Function { code, arguments: shared.arguments, memory })
 }
 
 /// The callee-saved registers that the function uses.
@@ -416,12 +416,12 @@ fn begin(asm: &mut Assembler) {
 
 /// Marks all lanes as active.
 fn all_there(asm: &mut Assembler) {
-    if let Some(slot) = asm.there {
+    if let Some(slot) = asm.active {
         let all = asm.isa.group();
         return asm.general(Instruction::with2(Code::Mov_rm64_imm32, Assembler::slot(slot), all));
     }
-    for there in THERE {
-        asm.general(Instruction::with3(Code::VEX_Kxnorw_kr_kr_kr, there, there, there));
+    for mask in ACTIVE {
+        asm.general(Instruction::with3(Code::VEX_Kxnorw_kr_kr_kr, mask, mask, mask));
     }
 }
 
@@ -439,9 +439,9 @@ fn end(asm: &mut Assembler) {
 /// beyond the step that it may load.
 fn whole_groups(
     asm: &mut Assembler,
-    residents: &Residents,
+    constants: &PinnedConstants,
     body: &Body,
-    reads: &[Read],
+    prefetched: &[Prefetch],
     groups: i32,
     beyond: i32,
     count: Slot,
@@ -459,11 +459,11 @@ fn whole_groups(
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
     asm.place(again);
-    fetch(asm, reads, step);
+    prefetch::emit(asm, prefetched, step);
     if body.has_lanes() {
         lane_at_hand(asm);
     }
-    allocate::assemble(asm, residents, body);
+    allocate::assemble(asm, constants, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, step));
     compare(asm);
     asm.jump(Condition::Less, again);
@@ -471,8 +471,8 @@ fn whole_groups(
 }
 
 /// A loop over single groups up to the last multiple of a whole step, if arrays are read as
-/// streams: see `ahead`.
-fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance: Slot, groups: i32, count: Slot) {
+/// streams: see `prefetch`.
+fn one_by_one(asm: &mut Assembler, constants: &PinnedConstants, body: &Body, distance: Slot, groups: i32, count: Slot) {
     let (again, done) = (asm.label(), asm.label());
     let group = asm.isa.group();
     // A negative distance says that the arrays are read as streams.
@@ -487,7 +487,7 @@ fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance:
     if body.has_lanes() {
         lane_at_hand(asm);
     }
-    allocate::assemble(asm, residents, body);
+    allocate::assemble(asm, constants, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
     asm.jump(Condition::Less, again);
@@ -495,20 +495,20 @@ fn one_by_one(asm: &mut Assembler, residents: &Residents, body: &Body, distance:
 }
 
 /// A loop over single groups up to the end, the last one masked.
-fn partial_groups(asm: &mut Assembler, residents: &Residents, body: &Body) {
+fn partial_groups(asm: &mut Assembler, constants: &PinnedConstants, body: &Body) {
     let (again, done) = (asm.label(), asm.label());
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
     asm.jump(Condition::GreaterOrEqual, done);
     asm.align();
     asm.place(again);
-    one_partial_group(asm, residents, body);
+    one_partial_group(asm, constants, body);
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
     asm.jump(Condition::Less, again);
     asm.place(done);
 }
 
 /// Computes the next group, masked to the remaining elements.
-fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
+fn one_partial_group(asm: &mut Assembler, constants: &PinnedConstants, body: &Body) {
     // The number of remaining elements, for masks in vectors; converted to a bit mask for mask
     // registers.
     let group = asm.isa.group();
@@ -520,18 +520,18 @@ fn one_partial_group(asm: &mut Assembler, residents: &Residents, body: &Body) {
     asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, group));
     asm.general(Instruction::with2(Code::Cmp_r64_rm64, SPARE, OTHER));
     asm.general(Instruction::with2(Code::Cmovg_r64_rm64, SPARE, OTHER));
-    if let Some(slot) = asm.there {
+    if let Some(slot) = asm.active {
         asm.general(Instruction::with2(Code::Mov_rm64_r64, Assembler::slot(slot), SPARE));
     } else {
         // `bzhi` clears the bits from the number of elements on: 5 gives 11111. The second mask is
         // the upper half of 16 lanes, for types of 8 bytes.
         asm.general(Instruction::with2(Code::Mov_r32_imm32, Register::R11D, -1));
         asm.general(Instruction::with3(Code::VEX_Bzhi_r32_rm32_r32, Register::EAX, Register::R11D, Register::EAX));
-        asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, THERE[0], Register::EAX));
-        asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, THERE[1], THERE[0], 8));
+        asm.general(Instruction::with2(Code::VEX_Kmovw_kr_r32, ACTIVE[0], Register::EAX));
+        asm.general(Instruction::with3(Code::VEX_Kshiftrw_kr_kr_imm8, ACTIVE[1], ACTIVE[0], 8));
     }
     lane_at_hand(asm);
-    allocate::assemble(asm, residents, body);
+    allocate::assemble(asm, constants, body);
     asm.general(Instruction::with2(Code::Add_rm64_imm32, INDEX, group));
 }
 

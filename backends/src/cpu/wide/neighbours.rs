@@ -8,7 +8,7 @@ use iced_x86::Code;
 use ir::Dtype;
 
 use super::inst::{Operand, Place};
-use super::lanes::{Parts, WideX86};
+use super::lanes::{Registers, WideX86};
 use super::machine::Isa;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
@@ -36,7 +36,7 @@ struct Family {
 /// The vectors that a step has loaded, for each family from its first element on.
 pub(super) struct Loaded<'n> {
     neighbours: &'n Neighbours,
-    vectors: Vec<Parts>,
+    vectors: Vec<Registers>,
 }
 
 impl Neighbours {
@@ -112,13 +112,14 @@ impl WideX86<'_, '_> {
     }
 
     /// The elements of an access for the current group, if they have been loaded.
-    pub(super) fn neighbour(&mut self, access: usize) -> Option<Parts> {
+    pub(super) fn neighbour(&mut self, access: usize) -> Option<Registers> {
         let loaded = self.loaded?;
         let find = |(family, vectors): (&Family, _)| {
             let (_, apart) = family.members.iter().find(|(member, _)| *member == access)?;
             Some((family.dtype, *apart, vectors))
         };
-        let (dtype, apart, vectors): (_, _, &Parts) = loaded.neighbours.0.iter().zip(&loaded.vectors).find_map(find)?;
+        let (dtype, apart, vectors): (_, _, &Registers) =
+            loaded.neighbours.0.iter().zip(&loaded.vectors).find_map(find)?;
         let lanes = lanes(dtype);
         let code = if is_wide(dtype) {
             Code::EVEX_Valignq_zmm_k1z_zmm_zmmm512b64_imm8

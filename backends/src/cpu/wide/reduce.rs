@@ -14,11 +14,11 @@ use ir::order::{Distribution, LANES, Scope, Step};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Monoid, Order};
 
-use super::ahead::Ahead;
-use super::allocate::{self, Residents, pressure};
+use super::allocate::{self, PinnedConstants, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat, interleave};
-use super::lanes::{Given, Parts, Shared, WideX86};
+use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::prefetch::Prefetches;
 use super::table::{binary, extreme, float};
 use super::{
     Function, Isa, addresses, begin, end, one_by_one, one_partial_group, partial_groups, takes, unroll, ways,
@@ -68,7 +68,7 @@ fn over_numbers(fold: Fold) -> Fold {
 
 /// The registers or memory of one reduction's lanes.
 #[derive(Clone, Copy)]
-struct Home {
+struct Accumulator {
     fold: Fold,
     /// Whether the elements are booleans, which are converted to numbers.
     of_truth: bool,
@@ -88,7 +88,7 @@ struct Home {
     notes: bool,
 }
 
-impl Home {
+impl Accumulator {
     /// The registers of a group.
     fn parts(&self) -> u32 {
         if is_wide(self.fold.dtype) { 2 } else { 1 }
@@ -121,53 +121,53 @@ impl Home {
 }
 
 /// The lanes of a leaf's reductions.
-struct Homes {
-    all: Vec<Home>,
+struct Accumulators {
+    all: Vec<Accumulator>,
     /// Whether lanes stay in registers in iterations over all groups.
     in_registers: bool,
 }
 
-impl Homes {
+impl Accumulators {
     /// For a body that needs this many registers; in memory if it needs too many.
-    fn new(isa: Isa, folds: &[(Fold, bool)], results: &[Slot], body: Option<u32>) -> Homes {
+    fn new(isa: Isa, folds: &[(Fold, bool)], results: &[Slot], body: Option<u32>) -> Accumulators {
         let most = all_groups(isa);
         let place = |free: i32| {
             let (mut register, mut memory) = (0, 0);
-            let home = |((fold, of_truth), result): (&(Fold, bool), &Slot)| {
+            let accumulator = |((fold, of_truth), result): (&(Fold, bool), &Slot)| {
                 let groups = if fold.op.depends_on_order(fold.dtype) { most } else { free };
                 let all = groups == most;
                 let notes = isa == Isa::Avx512 && !all && binary(fold.primitive(), fold.dtype).is_none();
                 let (fold, result, of_truth) = (*fold, *result, *of_truth);
-                let home = Home { fold, of_truth, result, register, memory, groups, all, notes };
-                register += home.taken();
-                memory += if home.all { home.registers() } else { 0 };
-                home
+                let accumulator = Accumulator { fold, of_truth, result, register, memory, groups, all, notes };
+                register += accumulator.taken();
+                memory += if accumulator.all { accumulator.registers() } else { 0 };
+                accumulator
             };
-            let all: Vec<Home> = folds.iter().zip(results).map(home).collect();
+            let all: Vec<Accumulator> = folds.iter().zip(results).map(accumulator).collect();
             (all, register)
         };
         for free in [4, 2, 1] {
             let (all, registers) = place(free);
             if body.is_some_and(|body| registers + body + SPARE <= isa.vectors()) {
-                return Homes { all, in_registers: true };
+                return Accumulators { all, in_registers: true };
             }
         }
-        let all = place(most).0.into_iter().map(|home| Home { register: 0, ..home }).collect();
-        Homes { all, in_registers: false }
+        let all = place(most).0.into_iter().map(|accumulator| Accumulator { register: 0, ..accumulator }).collect();
+        Accumulators { all, in_registers: false }
     }
 
     /// The reductions with lanes in memory in the remainder.
-    fn in_memory(&self) -> impl Iterator<Item = &Home> {
-        self.all.iter().filter(|home| home.all)
+    fn in_memory(&self) -> impl Iterator<Item = &Accumulator> {
+        self.all.iter().filter(|accumulator| accumulator.all)
     }
 
     /// The registers that are reserved for lanes.
     fn fixed(&self) -> u32 {
-        if self.in_registers { self.all.iter().map(Home::taken).sum() } else { 0 }
+        if self.in_registers { self.all.iter().map(Accumulator::taken).sum() } else { 0 }
     }
 
     fn pieces(&self) -> usize {
-        self.in_memory().map(|home| home.registers() as usize).sum()
+        self.in_memory().map(|accumulator| accumulator.registers() as usize).sum()
     }
 }
 
@@ -177,8 +177,8 @@ impl Reducer {
         if !takes(e, leaf) || !folds.iter().all(|fold| has(*fold)) {
             return None;
         }
-        let ahead = Ahead::of(e, leaf);
-        let (function, results) = function(e, leaf, folds, &ahead)?;
+        let prefetches = Prefetches::of(e, leaf);
+        let (function, results) = function(e, leaf, folds, &prefetches)?;
         let memory = e.scratch(function.memory);
         Some(Reducer { function, memory, results: folds.iter().copied().zip(results).collect() })
     }
@@ -194,89 +194,93 @@ impl Reducer {
     }
 }
 
-fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Option<(Function, Vec<Slot>)> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], prefetches: &Prefetches) -> Option<(Function, Vec<Slot>)> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
-    let count = shared.slot(Given::Count);
+    let count = shared.slot(Argument::Count);
     let addresses = addresses(e, leaf, &mut shared);
-    let reads = ahead.reads(&mut shared);
-    let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Given::Result(n))).collect();
+    let prefetched = prefetches.slots(&mut shared);
+    let results: Vec<Slot> = (0..folds.len()).map(|n| shared.slot(Argument::Result(n))).collect();
     let mut probe = WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) };
     leaf.emit(&mut probe);
     let probe = pressure(&probe.body);
     let body = (leaf.weight() <= SHORT).then(|| u32::try_from(probe).unwrap_or(isa.vectors()));
     let folds: Vec<(Fold, bool)> = folds.iter().map(|fold| (over_numbers(*fold), fold.dtype == Dtype::Bool)).collect();
-    let homes = Homes::new(isa, &folds, &results, body);
+    let accumulators = Accumulators::new(isa, &folds, &results, body);
 
-    let at_once = if homes.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
-    let whole = whole_step(WideX86::new(e, leaf, &mut shared), &homes, at_once, probe);
-    let rolled = reads.first().filter(|_| leaf.weight() <= PLAIN).map(|read| {
-        let body = rolled_step(WideX86::new(e, leaf, &mut shared), &homes);
+    let at_once = if accumulators.in_registers { all_groups(isa) } else { unroll(leaf.weight()) };
+    let whole = whole_step(WideX86::new(e, leaf, &mut shared), &accumulators, at_once, probe);
+    let rolled = prefetched.first().filter(|_| leaf.weight() <= PLAIN).map(|read| {
+        let body = rolled_step(WideX86::new(e, leaf, &mut shared), &accumulators);
         (read.distance, body)
     });
     // The remaining elements are processed group by group, with the lanes where they are, if that
     // is little code.
-    let chained = homes.in_registers && leaf.weight() <= BRIEF;
+    let chained = accumulators.in_registers && leaf.weight() <= BRIEF;
     let groups = if chained { (0..all_groups(isa)).map(Some).collect() } else { vec![None] };
-    let partial = |group| partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &homes, group);
+    let partial =
+        |group| partial_step(WideX86 { partial: true, ..WideX86::new(e, leaf, &mut shared) }, &accumulators, group);
     let rests: Vec<Body> = groups.into_iter().map(partial).collect();
     let bodies: Vec<&Body> = [&whole].into_iter().chain(rolled.iter().map(|(_, body)| body)).chain(&rests).collect();
-    let residents = Residents::of(isa, &bodies, homes.fixed());
+    let constants = PinnedConstants::of(isa, &bodies, accumulators.fixed());
     let mut made = |work: &mut dyn FnMut(&mut WideX86<'_, '_>)| {
         let mut l = WideX86::new(e, leaf, &mut shared);
         work(&mut l);
         l.body
     };
-    let clear = made(&mut |l| homes.all.iter().for_each(|home| l.clear(home, homes.in_registers)));
+    let clear =
+        made(&mut |l| accumulators.all.iter().for_each(|accumulator| l.clear(accumulator, accumulators.in_registers)));
     // Lanes that were in registers are stored before the remainder and loaded after it.
-    let moved = || homes.in_memory().filter(|_| homes.in_registers);
-    let keep = made(&mut |l| moved().for_each(|home| l.keep(home)));
-    let load = made(&mut |l| moved().for_each(|home| l.load_lanes(home)));
-    let ends: Vec<_> = if homes.in_registers {
-        endings(isa, &homes.all, &mut made)
+    let moved = || accumulators.in_memory().filter(|_| accumulators.in_registers);
+    let keep = made(&mut |l| moved().for_each(|accumulator| l.keep(accumulator)));
+    let load = made(&mut |l| moved().for_each(|accumulator| l.load_lanes(accumulator)));
+    let ends: Vec<_> = if accumulators.in_registers {
+        endings(isa, &accumulators.all, &mut made)
     } else {
         // The reductions are merged one after another in the same registers.
         let mut all = vec![];
-        for home in &homes.all {
-            let mut home = *home;
-            let held = home.registers().min(isa.vectors() / 2);
-            for step in home.steps(isa, held).into_iter().filter(|step| step.scope == Scope::Memory) {
-                home = Home { groups: home.groups / 2, all: false, ..home };
-                all.push((Some(step.left), made(&mut |l| l.merge_in_memory(&home, held, step))));
+        for accumulator in &accumulators.all {
+            let mut accumulator = *accumulator;
+            let held = accumulator.registers().min(isa.vectors() / 2);
+            for step in accumulator.steps(isa, held).into_iter().filter(|step| step.scope == Scope::Memory) {
+                accumulator = Accumulator { groups: accumulator.groups / 2, all: false, ..accumulator };
+                all.push((Some(step.left), made(&mut |l| l.merge_in_memory(&accumulator, held, step))));
             }
-            all.push((None, made(&mut |l| l.load_lanes(&home))));
-            all.extend(endings(isa, &[home], &mut made));
+            all.push((None, made(&mut |l| l.load_lanes(&accumulator))));
+            all.extend(endings(isa, &[accumulator], &mut made));
         }
         all
     };
 
     let mut asm = Assembler::new(addresses, &mut shared);
-    asm.spills = homes.pieces();
+    asm.spills = accumulators.pieces();
     begin(&mut asm);
-    residents.load(&mut asm);
+    constants.load(&mut asm);
     if !sabotage::on(Bug::DirtyRegisters) {
-        allocate::assemble(&mut asm, &residents, &clear);
+        allocate::assemble(&mut asm, &constants, &clear);
     }
     if let Some((distance, body)) = &rolled {
-        one_by_one(&mut asm, &residents, body, *distance, at_once, count);
+        one_by_one(&mut asm, &constants, body, *distance, at_once, count);
     }
-    whole_groups(&mut asm, &residents, &whole, &reads, at_once, 0, count);
+    whole_groups(&mut asm, &constants, &whole, &prefetched, at_once, 0, count);
     asm.load_slot(END, count);
     let done = asm.label();
     for rest in rests.iter().filter(|_| !sabotage::on(Bug::LostRest)) {
         asm.general(Instruction::with2(Code::Cmp_r64_rm64, INDEX, END));
         asm.jump(Condition::GreaterOrEqual, done);
         if chained {
-            one_partial_group(&mut asm, &residents, rest);
+            one_partial_group(&mut asm, &constants, rest);
         } else {
-            allocate::assemble(&mut asm, &residents, &keep);
-            partial_groups(&mut asm, &residents, rest);
-            allocate::assemble(&mut asm, &residents, &load);
+            allocate::assemble(&mut asm, &constants, &keep);
+            partial_groups(&mut asm, &constants, rest);
+            allocate::assemble(&mut asm, &constants, &load);
         }
     }
     asm.place(done);
-    let folded = homes.all.iter().map(|home| home.register + home.taken()).max().unwrap_or(0);
-    let fixed = Residents::of(isa, &[], if homes.in_registers { folded } else { folded.min(isa.vectors() / 2) });
+    let folded =
+        accumulators.all.iter().map(|accumulator| accumulator.register + accumulator.taken()).max().unwrap_or(0);
+    let fixed =
+        PinnedConstants::of(isa, &[], if accumulators.in_registers { folded } else { folded.min(isa.vectors() / 2) });
     for (half, body) in ends {
         let skip = asm.label();
         if let Some(half) = half {
@@ -289,78 +293,80 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], ahead: &Ahead) -> Opti
     }
     end(&mut asm);
     let (code, memory) = asm.finish().ok()?;
-    Some((Function { code, given: shared.given, memory }, results))
+    Some((Function { code, arguments: shared.arguments, memory }, results))
 }
 
 /// The contribution of a group to each of the reductions.
-fn elements(l: &mut WideX86<'_, '_>, homes: &Homes) -> Vec<Parts> {
+fn elements(l: &mut WideX86<'_, '_>, accumulators: &Accumulators) -> Vec<Registers> {
     let mut wanted = l.leaf.emit(l);
-    for (elements, home) in wanted.iter_mut().zip(&homes.all).filter(|(_, home)| home.of_truth) {
-        *elements = l.convert(Dtype::Bool, home.fold.dtype, elements);
+    for (elements, accumulator) in
+        wanted.iter_mut().zip(&accumulators.all).filter(|(_, accumulator)| accumulator.of_truth)
+    {
+        *elements = l.convert(Dtype::Bool, accumulator.fold.dtype, elements);
     }
     wanted
 }
 
 /// A step of this many groups, or of all lanes if they are in registers, for a leaf that needs this
 /// many registers for a group.
-fn whole_step(mut l: WideX86<'_, '_>, homes: &Homes, at_once: i32, pressure: usize) -> Body {
+fn whole_step(mut l: WideX86<'_, '_>, accumulators: &Accumulators, at_once: i32, pressure: usize) -> Body {
     let (isa, mut groups) = (l.isa(), vec![]);
-    let mut before: Vec<Parts> = vec![];
+    let mut before: Vec<Registers> = vec![];
     // The masks of each part depend only on each other, so that groups can be interleaved.
-    let mut numbers: Vec<Parts> = vec![vec![]; homes.all.len()];
+    let mut numbers: Vec<Registers> = vec![vec![]; accumulators.all.len()];
     for group in 0..at_once {
         l.offset = group * isa.group();
-        let wanted = elements(&mut l, homes);
-        for (k, (home, elements)) in homes.all.iter().zip(&wanted).enumerate() {
-            if homes.in_registers {
-                l.take_in_registers(home, group % home.groups, elements);
+        let wanted = elements(&mut l, accumulators);
+        for (k, (accumulator, elements)) in accumulators.all.iter().zip(&wanted).enumerate() {
+            if accumulators.in_registers {
+                l.take_in_registers(accumulator, group % accumulator.groups, elements);
             } else {
-                l.take_in_memory(home, elements);
+                l.take_in_memory(accumulator, elements);
             }
-            if home.notes && group % 2 == 1 {
-                numbers[k] = l.ordered(home, &before[k], elements, &numbers[k]);
+            if accumulator.notes && group % 2 == 1 {
+                numbers[k] = l.ordered(accumulator, &before[k], elements, &numbers[k]);
             }
         }
         before = wanted;
         groups.push(std::mem::take(&mut l.body.items));
     }
     // Groups that accumulate into the same registers are not interleaved.
-    let apart = homes.all.iter().map(|home| home.groups).min().unwrap_or(1);
-    l.body.items = interleave(groups, ways(isa, pressure, homes.fixed()).min(apart.unsigned_abs() as usize));
-    for (home, numbers) in homes.all.iter().zip(&numbers) {
-        l.note(home, numbers);
+    let apart = accumulators.all.iter().map(|accumulator| accumulator.groups).min().unwrap_or(1);
+    l.body.items = interleave(groups, ways(isa, pressure, accumulators.fixed()).min(apart.unsigned_abs() as usize));
+    for (accumulator, numbers) in accumulators.all.iter().zip(&numbers) {
+        l.note(accumulator, numbers);
     }
     l.body
 }
 
 /// An iteration over one group, whichever is next: it accumulates into the first lanes and then
 /// rotates the registers by a group.
-fn rolled_step(mut l: WideX86<'_, '_>, homes: &Homes) -> Body {
-    let wanted = elements(&mut l, homes);
-    for (home, elements) in homes.all.iter().zip(&wanted) {
-        if !homes.in_registers {
-            l.take_in_memory(home, elements);
+fn rolled_step(mut l: WideX86<'_, '_>, accumulators: &Accumulators) -> Body {
+    let wanted = elements(&mut l, accumulators);
+    for (accumulator, elements) in accumulators.all.iter().zip(&wanted) {
+        if !accumulators.in_registers {
+            l.take_in_memory(accumulator, elements);
             continue;
         }
-        l.take_in_registers(home, 0, elements);
-        if home.notes {
-            let numbers = l.ordered(home, elements, elements, &vec![]);
-            l.note(home, &numbers);
+        l.take_in_registers(accumulator, 0, elements);
+        if accumulator.notes {
+            let numbers = l.ordered(accumulator, elements, elements, &vec![]);
+            l.note(accumulator, &numbers);
         }
-        l.rotate(home);
+        l.rotate(accumulator);
     }
     l.body
 }
 
 /// A step of up to a group's elements: of a particular group with lanes in registers, or of any
 /// with the lanes in memory.
-fn partial_step(mut l: WideX86<'_, '_>, homes: &Homes, group: Option<i32>) -> Body {
-    let wanted = elements(&mut l, homes);
-    for (home, elements) in homes.all.iter().zip(&wanted) {
+fn partial_step(mut l: WideX86<'_, '_>, accumulators: &Accumulators, group: Option<i32>) -> Body {
+    let wanted = elements(&mut l, accumulators);
+    for (accumulator, elements) in accumulators.all.iter().zip(&wanted) {
         match group {
-            Some(group) if home.all => l.take_in_registers(home, group, elements),
-            None if home.all => l.take_in_memory(home, elements),
-            _ => l.take_in_registers(home, 0, elements),
+            Some(group) if accumulator.all => l.take_in_registers(accumulator, group, elements),
+            None if accumulator.all => l.take_in_memory(accumulator, elements),
+            _ => l.take_in_registers(accumulator, 0, elements),
         }
     }
     l.body
@@ -386,15 +392,16 @@ fn swaps(isa: Isa) -> &'static [(usize, Code, u8)] {
 /// The merges of lanes in registers, interleaved over the reductions because these are independent.
 /// Each body but the last has a number of elements up to which it is skipped, because half of the
 /// lanes that it merges have none.
-fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<usize>, Body)> {
+fn endings(isa: Isa, accumulators: &[Accumulator], made: &mut Make<'_>) -> Vec<(Option<usize>, Body)> {
     let group = isa.group().unsigned_abs() as usize;
-    let steps: Vec<(&Home, Vec<Step>)> = homes.iter().map(|home| (home, home.steps(isa, home.registers()))).collect();
+    let steps: Vec<(&Accumulator, Vec<Step>)> =
+        accumulators.iter().map(|accumulator| (accumulator, accumulator.steps(isa, accumulator.registers()))).collect();
     let mut all = vec![];
     let mut left = LANES / 2;
-    while left >= group && homes.iter().any(|home| home.all) {
+    while left >= group && accumulators.iter().any(|accumulator| accumulator.all) {
         let skippable = made(&mut |l| {
-            for (home, steps) in steps.iter().filter(|(home, _)| home.all) {
-                steps.iter().filter(|step| step.left == left).for_each(|step| l.merge_registers(home, *step));
+            for (accumulator, steps) in steps.iter().filter(|(accumulator, _)| accumulator.all) {
+                steps.iter().filter(|step| step.left == left).for_each(|step| l.merge_registers(accumulator, *step));
             }
         });
         all.push((Some(left), skippable));
@@ -403,28 +410,31 @@ fn endings(isa: Isa, homes: &[Home], made: &mut Make<'_>) -> Vec<(Option<usize>,
     all.push((
         None,
         made(&mut |l| {
-            let noted: Vec<_> = homes.iter().map(|home| l.noted(home)).collect();
-            for (home, steps) in steps.iter().filter(|(home, _)| !home.all) {
-                steps.iter().filter(|step| step.left >= group).for_each(|step| l.merge_registers(home, *step));
+            let noted: Vec<_> = accumulators.iter().map(|accumulator| l.noted(accumulator)).collect();
+            for (accumulator, steps) in steps.iter().filter(|(accumulator, _)| !accumulator.all) {
+                steps.iter().filter(|step| step.left >= group).for_each(|step| l.merge_registers(accumulator, *step));
             }
-            for (home, steps) in &steps {
+            for (accumulator, steps) in &steps {
                 let in_group = steps.iter().filter(|step| step.left < group && step.scope == Scope::Register);
-                in_group.for_each(|step| l.merge_registers(home, *step));
+                in_group.for_each(|step| l.merge_registers(accumulator, *step));
             }
             for (distance, code, control) in swaps(isa) {
-                let swapped =
-                    |home: &Home, step: &Step| step.scope == Scope::Vector && step.left * home.width() == *distance;
-                for (home, _) in steps.iter().filter(|(home, steps)| steps.iter().any(|step| swapped(home, step))) {
-                    let own = Operand::Fixed(home.register);
+                let swapped = |accumulator: &Accumulator, step: &Step| {
+                    step.scope == Scope::Vector && step.left * accumulator.width() == *distance
+                };
+                for (accumulator, _) in
+                    steps.iter().filter(|(accumulator, steps)| steps.iter().any(|step| swapped(accumulator, step)))
+                {
+                    let own = Operand::Fixed(accumulator.register);
                     let from = if *code == ACROSS { vec![own, own] } else { vec![own] };
                     let high = l.vector(*code, &[from, vec![Operand::Immediate(*control)]].concat());
-                    l.join_in(home, home.register, high);
+                    l.join_in(accumulator, accumulator.register, high);
                 }
             }
-            for (home, noted) in homes.iter().zip(noted) {
-                let code = if home.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-                let place = Operand::Memory(Place::Slot(home.result));
-                let result = l.unless(noted, home);
+            for (accumulator, noted) in accumulators.iter().zip(noted) {
+                let code = if accumulator.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+                let place = Operand::Memory(Place::Slot(accumulator.result));
+                let result = l.unless(noted, accumulator);
                 l.store_at(code, place, result, Lanes::All);
             }
         }),
@@ -436,7 +446,7 @@ impl WideX86<'_, '_> {
     /// Sets a reserved register.
     pub(super) fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
         let (to, over, from) = (None, None, from.to_vec());
-        self.push(Plain { code, to, fixed: Some(register), over, from, lanes, spends_mask: false });
+        self.push(Plain { code, to, fixed: Some(register), over, from, lanes, clobbers_mask: false });
     }
 
     /// Merges lanes with others.
@@ -454,32 +464,32 @@ impl WideX86<'_, '_> {
     }
 
     /// Merges lanes with others. If NaN is recorded separately, the result may lose it.
-    fn join_in(&mut self, home: &Home, register: u32, x: Operand) {
-        if !home.notes {
-            return self.join(home.fold, register, x);
+    fn join_in(&mut self, accumulator: &Accumulator, register: u32, x: Operand) {
+        if !accumulator.notes {
+            return self.join(accumulator.fold, register, x);
         }
-        let code = float(home.parts() == 2).range;
-        self.set(code, register, &[Operand::Fixed(register), x, extreme(home.fold.primitive())], Lanes::All);
+        let code = float(accumulator.parts() == 2).range;
+        self.set(code, register, &[Operand::Fixed(register), x, extreme(accumulator.fold.primitive())], Lanes::All);
     }
 
     /// Accumulates elements into the lanes of a group.
-    fn take_in_registers(&mut self, home: &Home, group: i32, elements: &Parts) {
-        let first = home.register + group.unsigned_abs() * home.parts();
+    fn take_in_registers(&mut self, accumulator: &Accumulator, group: i32, elements: &Registers) {
+        let first = accumulator.register + group.unsigned_abs() * accumulator.parts();
         for ((part, register), x) in (first..).enumerate().zip(elements) {
-            match self.there(part, false) {
-                Lanes::All => self.join_in(home, register, *x),
-                lanes => self.join_some(home.fold, register, *x, lanes),
+            match self.active_lanes(part, false) {
+                Lanes::All => self.join_in(accumulator, register, *x),
+                lanes => self.join_some(accumulator.fold, register, *x, lanes),
             }
         }
     }
 
     /// Rotates the lanes by a group: each moves to the registers of the group before, the first to
     /// the last.
-    fn rotate(&mut self, home: &Home) {
-        let (code, parts) = (copy(home.fold.dtype), home.parts());
+    fn rotate(&mut self, accumulator: &Accumulator) {
+        let (code, parts) = (copy(accumulator.fold.dtype), accumulator.parts());
         let firsts: Vec<Operand> =
-            (0..parts).map(|part| self.vector(code, &[Operand::Fixed(home.register + part)])).collect();
-        let all = home.register..home.register + home.registers();
+            (0..parts).map(|part| self.vector(code, &[Operand::Fixed(accumulator.register + part)])).collect();
+        let all = accumulator.register..accumulator.register + accumulator.registers();
         let moved = all.clone().skip(parts as usize).map(Operand::Fixed).chain(firsts);
         for (register, from) in all.zip(moved) {
             self.set(code, register, &[from], Lanes::All);
@@ -487,8 +497,8 @@ impl WideX86<'_, '_> {
     }
 
     /// The masks of the lanes in which two groups have numbers, restricted to other masks if given.
-    fn ordered(&mut self, home: &Home, a: &Parts, b: &Parts, among: &Parts) -> Parts {
-        let compare = float(home.parts() == 2).compare;
+    fn ordered(&mut self, accumulator: &Accumulator, a: &Registers, b: &Registers, among: &Registers) -> Registers {
+        let compare = float(accumulator.parts() == 2).compare;
         let both = |(part, (a, b)): (usize, (&Operand, &Operand))| {
             let lanes = match among.get(part).and_then(|mask| mask.register()) {
                 Some(mask) => Lanes::Some { mask, zero: false },
@@ -500,29 +510,34 @@ impl WideX86<'_, '_> {
     }
 
     /// Records NaN in the lanes outside some masks.
-    fn note(&mut self, home: &Home, numbers: &Parts) {
+    fn note(&mut self, accumulator: &Accumulator, numbers: &Registers) {
         for numbers in numbers {
             let nan = self.mask(Code::VEX_Knotw_kr_kr, &[*numbers]);
             if let Some(mask) = nan.register() {
                 let lanes = Lanes::Some { mask, zero: false };
-                self.set(copy(home.fold.dtype), home.register + home.registers(), &[not_a_number(home)], lanes);
+                self.set(
+                    copy(accumulator.fold.dtype),
+                    accumulator.register + accumulator.registers(),
+                    &[not_a_number(accumulator)],
+                    lanes,
+                );
             }
         }
     }
 
     /// The mask of the lanes with a NaN: recorded, or of elements of the remainder, which went to
     /// the first group.
-    fn noted(&mut self, home: &Home) -> Option<Reg> {
-        if !home.notes {
+    fn noted(&mut self, accumulator: &Accumulator) -> Option<Reg> {
+        if !accumulator.notes {
             return None;
         }
-        let compare = float(home.parts() == 2).compare;
-        let noted = Operand::Fixed(home.register + home.registers());
+        let compare = float(accumulator.parts() == 2).compare;
+        let noted = Operand::Fixed(accumulator.register + accumulator.registers());
         let unordered = |l: &mut Self, part: u32| {
-            l.mask(compare, &[Operand::Fixed(home.register + part), noted, Operand::Immediate(3)])
+            l.mask(compare, &[Operand::Fixed(accumulator.register + part), noted, Operand::Immediate(3)])
         };
         let mut lanes = unordered(self, 0);
-        for part in 1..home.parts() {
+        for part in 1..accumulator.parts() {
             let others = unordered(self, part);
             lanes = self.mask(Code::VEX_Korw_kr_kr_kr, &[lanes, others]);
         }
@@ -530,31 +545,31 @@ impl WideX86<'_, '_> {
     }
 
     /// The result: NaN if a lane has one.
-    fn unless(&mut self, noted: Option<Reg>, home: &Home) -> Operand {
-        let found = Operand::Fixed(home.register);
+    fn unless(&mut self, noted: Option<Reg>, accumulator: &Accumulator) -> Operand {
+        let found = Operand::Fixed(accumulator.register);
         let Some(condition) = noted else { return found };
         let result = self.register(Class::Vector);
-        let results = vec![(result, found, not_a_number(home))];
+        let results = vec![(result, found, not_a_number(accumulator))];
         self.body.items.push(Item::Region(Region { condition, when: true, body: vec![], results }));
         Operand::Register(result)
     }
 
     /// Accumulates elements into their lanes in memory.
-    fn take_in_memory(&mut self, home: &Home, elements: &Parts) {
-        let wide = is_wide(home.fold.dtype);
+    fn take_in_memory(&mut self, accumulator: &Accumulator, elements: &Registers) {
+        let wide = is_wide(accumulator.fold.dtype);
         let (width, code) =
             if wide { (8u32, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
         for (part, x) in elements.iter().enumerate() {
-            let first = self.isa().bytes().cast_signed() * (home.memory.cast_signed() + part as i32);
+            let first = self.isa().bytes().cast_signed() * (accumulator.memory.cast_signed() + part as i32);
             let offset = first + self.offset * width.cast_signed();
             let lane = Operand::Memory(Place::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
-            let joined = self.one(home.fold.primitive(), home.fold.dtype, old, *x);
+            let joined = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, old, *x);
             let mut new = joined;
-            let mut lanes = self.there(part, false);
+            let mut lanes = self.active_lanes(part, false);
             if self.partial && self.isa() == Isa::Avx512 {
                 // All lanes are stored, because a load cannot be forwarded from a masked store.
-                new = self.computes(Class::Vector, copy(home.fold.dtype), Some(old), &[joined], lanes);
+                new = self.computes(Class::Vector, copy(accumulator.fold.dtype), Some(old), &[joined], lanes);
                 lanes = Lanes::All;
             }
             self.store_at(code, lane, new, lanes);
@@ -562,60 +577,61 @@ impl WideX86<'_, '_> {
     }
 
     /// Sets lanes to the identity.
-    fn clear(&mut self, home: &Home, in_registers: bool) {
+    fn clear(&mut self, accumulator: &Accumulator, in_registers: bool) {
         use crate::cpu::leaf::LeafEmitter;
-        let none = self.constant(home.fold.identity())[0];
-        for number in 0..home.taken() {
+        let none = self.constant(accumulator.fold.identity())[0];
+        for number in 0..accumulator.taken() {
             if in_registers {
-                let from = if number == 0 { none } else { Operand::Fixed(home.register) };
-                self.set(copy(home.fold.dtype), home.register + number, &[from], Lanes::All);
+                let from = if number == 0 { none } else { Operand::Fixed(accumulator.register) };
+                self.set(copy(accumulator.fold.dtype), accumulator.register + number, &[from], Lanes::All);
             } else {
-                let place = Operand::Memory(Place::Own((home.memory + number) as usize));
+                let place = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
                 self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, none, Lanes::All);
             }
         }
     }
 
     /// Stores lanes to memory.
-    fn keep(&mut self, home: &Home) {
-        for number in 0..home.registers() {
-            let place = Operand::Memory(Place::Own((home.memory + number) as usize));
-            let lanes = Operand::Fixed(home.register + number);
+    fn keep(&mut self, accumulator: &Accumulator) {
+        for number in 0..accumulator.registers() {
+            let place = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
+            let lanes = Operand::Fixed(accumulator.register + number);
             self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, lanes, Lanes::All);
         }
     }
 
     /// Merges registers of lanes.
-    fn merge_registers(&mut self, home: &Home, step: Step) {
+    fn merge_registers(&mut self, accumulator: &Accumulator, step: Step) {
         for (low, high) in step.pairs() {
-            let [low, high] = [low, high].map(|k| home.register + u32::try_from(k).expect("few registers"));
-            self.join_in(home, low, Operand::Fixed(high));
+            let [low, high] = [low, high].map(|k| accumulator.register + u32::try_from(k).expect("few registers"));
+            self.join_in(accumulator, low, Operand::Fixed(high));
         }
     }
 
     /// Merges lanes in memory, `held` registers at a time.
-    fn merge_in_memory(&mut self, home: &Home, held: u32, step: Step) {
+    fn merge_in_memory(&mut self, accumulator: &Accumulator, held: u32, step: Step) {
         for (low, high) in step.pairs() {
             for number in 0..held as usize {
-                let place = |k: usize| Operand::Memory(Place::Own(home.memory as usize + k * held as usize + number));
+                let place =
+                    |k: usize| Operand::Memory(Place::Own(accumulator.memory as usize + k * held as usize + number));
                 let [a, b] = [low, high].map(|k| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(k)]));
-                let merged = self.one(home.fold.primitive(), home.fold.dtype, a, b);
+                let merged = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, a, b);
                 self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(low), merged, Lanes::All);
             }
         }
     }
 
     /// Loads lanes from memory.
-    fn load_lanes(&mut self, home: &Home) {
-        for number in 0..home.registers() {
-            let from = Operand::Memory(Place::Own((home.memory + number) as usize));
-            self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, home.register + number, &[from], Lanes::All);
+    fn load_lanes(&mut self, accumulator: &Accumulator) {
+        for number in 0..accumulator.registers() {
+            let from = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
+            self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, accumulator.register + number, &[from], Lanes::All);
         }
     }
 }
 
-fn not_a_number(home: &Home) -> Operand {
-    let wide = home.parts() == 2;
+fn not_a_number(accumulator: &Accumulator) -> Operand {
+    let wide = accumulator.parts() == 2;
     Operand::Splat(if wide { Splat::Bits64(f64::NAN.to_bits()) } else { Splat::Bits32(f32::NAN.to_bits()) })
 }
 

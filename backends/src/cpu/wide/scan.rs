@@ -8,10 +8,10 @@ use ir::nest::{Block, IndexId, ValueId};
 use ir::order::{Distribution, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
-use super::allocate::{self, Residents};
+use super::allocate::{self, PinnedConstants};
 use super::assemble::{Assembler, END};
 use super::inst::{Lanes, Operand, Place, Slot, Splat};
-use super::lanes::{Given, Parts, Shared, WideX86};
+use super::lanes::{Argument, Registers, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
@@ -74,9 +74,9 @@ impl Scanner {
 fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Function, Slot)> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
-    let count = shared.slot(Given::Count);
+    let count = shared.slot(Argument::Count);
     let addresses = addresses(e, leaf, &mut shared);
-    let result = shared.slot(Given::Result(0));
+    let result = shared.slot(Argument::Result(0));
     let make = |groups: i32, partial: bool, shared: &mut Shared| {
         let mut l = WideX86 { partial, ..WideX86::new(e, leaf, shared) };
         for group in 0..groups {
@@ -88,7 +88,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
         l.body
     };
     let bodies = [make(AT_ONCE, false, &mut shared), make(1, true, &mut shared)];
-    let residents = Residents::of(isa, &bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
+    let constants = PinnedConstants::of(isa, &bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
     let copy =
         if is_wide(fold.dtype) { Code::EVEX_Vmovapd_zmm_k1z_zmmm512 } else { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 };
     let mut l = WideX86::new(e, leaf, &mut shared);
@@ -102,20 +102,20 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
 
     let mut asm = Assembler::new(addresses, &mut shared);
     begin(&mut asm);
-    residents.load(&mut asm);
-    allocate::assemble(&mut asm, &residents, &beginning);
-    whole_groups(&mut asm, &residents, &bodies[0], &[], AT_ONCE, 0, count);
+    constants.load(&mut asm);
+    allocate::assemble(&mut asm, &constants, &beginning);
+    whole_groups(&mut asm, &constants, &bodies[0], &[], AT_ONCE, 0, count);
     asm.load_slot(END, count);
-    partial_groups(&mut asm, &residents, &bodies[1]);
-    allocate::assemble(&mut asm, &residents, &ending);
+    partial_groups(&mut asm, &constants, &bodies[1]);
+    allocate::assemble(&mut asm, &constants, &ending);
     end(&mut asm);
     let (code, memory) = asm.finish().ok()?;
-    Some((Function { code, given: shared.given, memory }, result))
+    Some((Function { code, arguments: shared.arguments, memory }, result))
 }
 
 impl WideX86<'_, '_> {
     /// The prefixes of a group and of those before it.
-    fn prefixes(&mut self, fold: Fold, x: Parts) -> Parts {
+    fn prefixes(&mut self, fold: Fold, x: Registers) -> Registers {
         let join = |l: &mut Self, a, b| l.one(fold.primitive(), fold.dtype, a, b);
         let wide = is_wide(fold.dtype);
         let (lanes, align, spread) = if wide {

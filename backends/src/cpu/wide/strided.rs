@@ -5,7 +5,7 @@
 use iced_x86::Code;
 
 use super::inst::{Class, Lanes, Operand, Place};
-use super::lanes::{Parts, WideX86};
+use super::lanes::{Registers, WideX86};
 use crate::cpu::leaf::Access;
 
 /// The maximum stride.
@@ -19,7 +19,7 @@ pub(super) fn step(a: &Access) -> Option<i32> {
 
 impl WideX86<'_, '_> {
     /// Loads a whole group of an access with stride `step`.
-    pub(super) fn strided(&mut self, access: usize, step: i32, wide: bool) -> Parts {
+    pub(super) fn strided(&mut self, access: usize, step: i32, wide: bool) -> Registers {
         let lanes = if wide { 8 } else { 16 };
         let first = self.offset;
         let parts = (0..16 / lanes).map(|part| first + part * lanes);

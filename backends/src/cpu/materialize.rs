@@ -13,31 +13,31 @@ use super::nest::Axis;
 
 /// An array of materialized values: its address, and the flags of accesses.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ScratchArray {
     pub(super) base: Value,
     pub(super) flags: MemFlagsData,
 }
 
 /// Arrays in scratch memory, one per value.
-pub(super) struct Kept {
+pub(super) struct Materialized {
     values: Vec<(ValueId, BufferId)>,
     /// Added to the index of the innermost loop to get an element's position in the arrays.
     shift: IndexId,
 }
 
-impl Kept {
+impl Materialized {
     /// Allocates arrays of `elements` for each value.
-    pub(super) fn new(e: &mut Emitter<'_>, mut values: Vec<ValueId>, elements: usize) -> Kept {
+    pub(super) fn new(e: &mut Emitter<'_>, mut values: Vec<ValueId>, elements: usize) -> Materialized {
         values.sort_unstable();
         values.dedup();
         let values = values.into_iter().map(|v| (v, e.local(e.dtype(v), elements))).collect();
-        Kept { values, shift: e.new_index() }
+        Materialized { values, shift: e.new_index() }
     }
 
     /// The array of a value.
-    pub(super) fn place(&self, e: &mut Emitter<'_>, value: ValueId) -> Place {
-        let (_, buffer) = self.values.iter().find(|(v, _)| *v == value).expect("it is one of those kept");
-        Place { base: e.base(*buffer), flags: e.buffer_memory(*buffer) }
+    pub(super) fn array(&self, e: &mut Emitter<'_>, value: ValueId) -> ScratchArray {
+        let (_, buffer) = self.values.iter().find(|(v, _)| *v == value).expect("it is one of the materialized values");
+        ScratchArray { base: e.base(*buffer), flags: e.buffer_memory(*buffer) }
     }
 
     fn at(&self, index: IndexId) -> Vec<Subscript> {

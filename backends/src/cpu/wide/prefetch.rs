@@ -25,7 +25,7 @@ use ir::{Size, visit};
 
 use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
 use super::inst::Slot;
-use super::lanes::{Given, Shared};
+use super::lanes::{Argument, Shared};
 use super::machine::Memory;
 use crate::cpu::emit::Emitter;
 use crate::cpu::formula::{Formula, Rule};
@@ -49,10 +49,10 @@ const SLACK: i64 = 64;
 
 /// The accesses of a leaf that are prefetched.
 #[derive(Default)]
-pub(super) struct Ahead(Vec<usize>);
+pub(super) struct Prefetches(Vec<usize>);
 
 /// A prefetched access and the slot of its distance.
-pub(super) struct Read {
+pub(super) struct Prefetch {
     access: usize,
     pub(super) distance: Slot,
 }
@@ -124,9 +124,9 @@ pub(super) fn waiting(program: &Program, kernel: &Kernel) -> BTreeSet<(BufferId,
     found
 }
 
-impl Ahead {
+impl Prefetches {
     /// The accesses of a leaf that load all of an array.
-    pub(super) fn of(e: &Emitter<'_>, leaf: &Leaf) -> Ahead {
+    pub(super) fn of(e: &Emitter<'_>, leaf: &Leaf) -> Prefetches {
         let mut found: Vec<usize> = vec![];
         leaf.for_each_step(&leaf.steps, &mut |step| {
             let Step::Value(id) = step else { return };
@@ -136,13 +136,14 @@ impl Ahead {
                 found.push(access);
             }
         });
-        Ahead(found)
+        Prefetches(found)
     }
 
-    /// The prefetches with their slots.
-    pub(super) fn reads(&self, shared: &mut Shared) -> Vec<Read> {
-        let read = |access: &usize| Read { access: *access, distance: shared.slot(Given::Distance(*access)) };
-        self.0.iter().map(read).collect()
+    /// The prefetches, each with the slot of its distance.
+    pub(super) fn slots(&self, shared: &mut Shared) -> Vec<Prefetch> {
+        let prefetch =
+            |access: &usize| Prefetch { access: *access, distance: shared.slot(Argument::Distance(*access)) };
+        self.0.iter().map(prefetch).collect()
     }
 }
 
@@ -170,8 +171,8 @@ fn is_near(a: &Access, b: &Access) -> bool {
 }
 
 /// Emits the prefetches of a step of this many elements.
-pub(super) fn fetch(asm: &mut Assembler, reads: &[Read], step: i32) {
-    for Read { access, distance } in reads {
+pub(super) fn emit(asm: &mut Assembler, prefetches: &[Prefetch], step: i32) {
+    for Prefetch { access, distance } in prefetches {
         let width = asm.addresses[*access].width;
         let lines = step.unsigned_abs() * width / LINE;
         if lines == 0 {
