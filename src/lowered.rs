@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ir::Origin;
-use ir::nest::{Place, Program, SiteId};
+use ir::nest::{CheckKind, Program, SiteId};
 
 use crate::error::named;
 use crate::{CompileError, Function, Options, Signature, Source};
@@ -28,13 +28,13 @@ impl Lowered {
         let site = &self.program.sites[site];
         let place = self.place(site.origin);
         match &site.what {
-            Place::Axis { array, axis } => {
+            CheckKind::Axis { array, axis } => {
                 format!(
                     "{place}a subscript (found) is outside of {}, whose axis {axis} has a length (wanted)",
                     named(array)
                 )
             }
-            Place::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),
+            CheckKind::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),
         }
     }
 

@@ -30,13 +30,13 @@ const WORD: usize = size_of::<u32>();
 
 /// Copies of several sizes, on a processor or a GPU.
 pub(crate) struct Copies {
-    place: Place,
+    place: CopyArrays,
     /// The times measured, by the size of each array in bytes.
     times: BTreeMap<usize, Vec<Duration>>,
 }
 
 /// The source and destination arrays of the copies, by size in bytes.
-enum Place {
+enum CopyArrays {
     Host(Box<Kernel>, BTreeMap<usize, (Array, Array)>),
     #[cfg(feature = "gpu")]
     Gpu(BTreeMap<usize, (DeviceArray, DeviceArray)>),
@@ -51,18 +51,18 @@ pub(super) struct Beside {
     pub in_cache: bool,
 }
 
-impl Place {
+impl CopyArrays {
     /// Arrays of these sizes.
     fn new(
         options: &Options,
         _kernel: Option<&Kernel>,
         sizes: impl Iterator<Item = usize>,
-    ) -> Result<Place, BenchError> {
+    ) -> Result<CopyArrays, BenchError> {
         #[cfg(feature = "gpu")]
         if let Some(gpu) = _kernel.and_then(Kernel::gpu) {
             let array = |bytes: usize| DeviceArray::zeros(gpu, Dtype::U8, &[bytes]).map_err(BenchError::Gpu);
             let both = |bytes: usize| Ok((bytes, (array(bytes)?, array(bytes)?)));
-            return Ok(Place::Gpu(sizes.map(both).collect::<Result<_, BenchError>>()?));
+            return Ok(CopyArrays::Gpu(sizes.map(both).collect::<Result<_, BenchError>>()?));
         }
         let options = Options { device: Device::Cpu, ..options.clone() };
         let program = Program::parse(COPY).map_err(|e| CompileError::fault(e.to_string()))?;
@@ -75,7 +75,7 @@ impl Place {
             Ok::<_, BenchError>(array)
         };
         let both = |bytes: usize| Ok((bytes, (array(bytes, 1)?, array(bytes, 2)?)));
-        Ok(Place::Host(Box::new(kernel), sizes.map(both).collect::<Result<_, BenchError>>()?))
+        Ok(CopyArrays::Host(Box::new(kernel), sizes.map(both).collect::<Result<_, BenchError>>()?))
     }
 }
 
@@ -93,7 +93,7 @@ impl Copies {
             let class = classes.entry(bytes.ilog2()).or_default();
             *class = bytes.max(*class);
         }
-        let place = Place::new(options, kernel, classes.values().copied())?;
+        let place = CopyArrays::new(options, kernel, classes.values().copied())?;
         Ok(Copies { place, times: classes.into_values().map(|bytes| (bytes, vec![])).collect() })
     }
 
@@ -101,12 +101,12 @@ impl Copies {
     pub(crate) fn measure(&mut self, counts: bool) -> Result<(), BenchError> {
         for (bytes, times) in &mut self.times {
             let time = match &mut self.place {
-                Place::Host(kernel, arrays) => {
+                CopyArrays::Host(kernel, arrays) => {
                     let Some((from, to)) = arrays.get_mut(bytes) else { continue };
                     copy(kernel, from, to)?
                 }
                 #[cfg(feature = "gpu")]
-                Place::Gpu(arrays) => {
+                CopyArrays::Gpu(arrays) => {
                     let Some((from, to)) = arrays.get_mut(bytes) else { continue };
                     from.copy_to(to).map_err(BenchError::Gpu)?
                 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ir::array::ArrayError;
 use ir::bind::{BindError, Fault, Given};
-use ir::nest::{Place, Program, Requirement, SymbolSource};
+use ir::nest::{CheckKind, Program, Requirement, SymbolSource};
 use ir::sabotage::{self, Bug};
 use ir::size::{Atom, SizeError};
 use ir::{Origin, Scalar, Size, SymbolId};
@@ -37,10 +37,10 @@ impl Context<'_> {
             Some(site) => {
                 let at = range(site.origin);
                 match &site.what {
-                    Place::Axis { array, axis } => {
+                    CheckKind::Axis { array, axis } => {
                         RunErrorKind::Access { array: array.clone(), axis: *axis, index, bound, at }
                     }
-                    Place::Elements(op) => RunErrorKind::NoElement { reducer: op.name(), at },
+                    CheckKind::Elements(op) => RunErrorKind::NoElement { reducer: op.name(), at },
                 }
             }
             None => RunErrorKind::Engine(format!("a subscript {index} is outside 0..{bound} at an unknown place")),

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Dtype;
 
 use super::lanes128::{Lanes128, Registers, little};
-use super::leaf::{Build, Done, Leaf, LeafId, Step};
+use super::leaf::{Build, Done, Leaf, LeafId, LeafStep};
 
 /// A side with at least this many operations is long.
 const LONG: usize = 16;
@@ -16,7 +16,7 @@ const LONG: usize = 16;
 pub(super) struct Branch {
     /// A `bool`, and the value for which the side is needed.
     pub(super) condition: (LeafId, bool),
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LeafStep>,
     /// The results of the side, each with the result of the other side, which is used if the side
     /// is skipped.
     pub(super) results: Vec<(LeafId, LeafId)>,
@@ -32,14 +32,14 @@ impl Branch {
 
 impl Leaf {
     /// Whether steps define a value. It may have been defined before them.
-    fn defines(&self, steps: &[Step], id: LeafId) -> bool {
+    fn defines(&self, steps: &[LeafStep], id: LeafId) -> bool {
         let mut found = false;
         self.for_each_step(steps, &mut |step| {
             found |= match step {
-                Step::Value(value) => *value == id,
-                Step::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
-                Step::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
-                Step::Store { .. } | Step::Scalar(..) => false,
+                LeafStep::Value(value) => *value == id,
+                LeafStep::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
+                LeafStep::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
+                LeafStep::Store { .. } | LeafStep::Scalar(..) => false,
             };
         });
         found
@@ -48,7 +48,7 @@ impl Leaf {
 
 /// One side of a branch under construction.
 pub(super) struct Arm {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LeafStep>,
     pub(super) results: Vec<LeafId>,
 }
 
@@ -70,7 +70,7 @@ impl Build<'_, '_> {
         let (long, short) = if swap { (otherwise, then) } else { (then, otherwise) };
         self.leaf.steps.extend(short.steps);
         // Scalars of a loop may be used after the branch, so they cannot be conditional.
-        let scalars = long.steps.iter().any(|step| matches!(step, Step::Scalar(..)));
+        let scalars = long.steps.iter().any(|step| matches!(step, LeafStep::Scalar(..)));
         if scalars || self.leaf.is_uniform(condition) || self.leaf.weight_of(&long.steps) < LONG {
             self.leaf.steps.extend(long.steps);
             return;
@@ -82,7 +82,7 @@ impl Build<'_, '_> {
             .zip(short.results)
             .filter(|(result, _)| self.leaf.defines(&long.steps, *result))
             .collect();
-        self.leaf.steps.push(Step::Branch(Branch { condition: (condition, !swap), steps: long.steps, results }));
+        self.leaf.steps.push(LeafStep::Branch(Branch { condition: (condition, !swap), steps: long.steps, results }));
     }
 }
 

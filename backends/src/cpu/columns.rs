@@ -21,7 +21,7 @@ use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
 use super::formula::{Formula, Rule};
 use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Registers, is_wide, vector};
-use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
+use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
 use super::nest::Axis;
 use super::strips::Strips;
 
@@ -97,7 +97,7 @@ pub(super) fn piece(total: i64, threads: i64, pieces: i64) -> i64 {
 
 /// A part of the body that runs for a whole strip before the next one does.
 pub(super) enum Phase<'l> {
-    Line(&'l [Step]),
+    Line(&'l [LeafStep]),
     Nest(&'l Nest),
 }
 
@@ -171,10 +171,10 @@ pub(super) fn uses(leaf: &Leaf, phases: &[Phase<'_>]) -> Vec<BTreeSet<LeafId>> {
     let mut all = vec![];
     for phase in phases {
         let (mut uses, mut defined) = (BTreeSet::new(), BTreeSet::new());
-        let mut scan = |steps: &[Step]| {
+        let mut scan = |steps: &[LeafStep]| {
             leaf.for_each_use(steps, &mut |id| _ = uses.insert(id));
             leaf.for_each_step(steps, &mut |s| {
-                if let Step::Value(id) = s {
+                if let LeafStep::Value(id) = s {
                     defined.insert(*id);
                 }
             });
@@ -196,9 +196,9 @@ pub(super) fn uses(leaf: &Leaf, phases: &[Phase<'_>]) -> Vec<BTreeSet<LeafId>> {
 
 pub(super) fn phases(leaf: &Leaf) -> Vec<Phase<'_>> {
     let mut phases = vec![];
-    for run in leaf.steps.chunk_by(|a, b| !matches!(a, Step::Nest(_)) && !matches!(b, Step::Nest(_))) {
+    for run in leaf.steps.chunk_by(|a, b| !matches!(a, LeafStep::Nest(_)) && !matches!(b, LeafStep::Nest(_))) {
         phases.push(match run {
-            [Step::Nest(nest)] => Phase::Nest(nest),
+            [LeafStep::Nest(nest)] => Phase::Nest(nest),
             line => Phase::Line(line),
         });
     }
@@ -233,14 +233,14 @@ impl Phases<'_> {
         }
     }
 
-    fn line(&self, e: &mut Emitter<'_>, number: usize, steps: &[Step]) {
+    fn line(&self, e: &mut Emitter<'_>, number: usize, steps: &[LeafStep]) {
         let weight = self.leaf.weight_of(steps);
         // Four groups at a time hide the latency of short bodies. Long ones would only spill.
         self.groups(e, if weight > 16 { 1 } else { 4 }, &mut |l| {
             let mut done = self.restore(l, number);
             self.leaf.emit_steps(steps, l, &mut done);
             for step in steps {
-                if let Step::Value(id) = step {
+                if let LeafStep::Value(id) = step {
                     self.keep(l, *id, &done.get(*id));
                 }
             }

@@ -34,7 +34,7 @@ pub(super) struct Leaf {
     /// All values of the body with their definitions.
     pub(super) values: PrimaryMap<LeafId, (Dtype, Inst)>,
     /// The body in order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LeafStep>,
     /// Scalars to compute once, before the loop.
     pub(super) uniform: Vec<(ValueId, Op)>,
     /// The accesses of loads and stores.
@@ -44,7 +44,7 @@ pub(super) struct Leaf {
 }
 
 /// One step of the body.
-pub(super) enum Step {
+pub(super) enum LeafStep {
     /// Computes a value.
     Value(LeafId),
     /// Writes an element.
@@ -60,7 +60,7 @@ pub(super) enum Step {
 /// A loop inside a leaf. Its extents are the same for all elements.
 pub(super) struct Nest {
     pub(super) dims: Vec<(IndexId, Extent)>,
-    pub(super) body: Vec<Step>,
+    pub(super) body: Vec<LeafStep>,
     pub(super) reductions: Vec<NestReduction>,
     /// Whether it combines partial results of blocks.
     pub(super) joins: bool,
@@ -201,17 +201,17 @@ impl Leaf {
     }
 
     /// Emits some steps.
-    pub(super) fn emit_steps<L: LeafEmitter>(&self, steps: &[Step], l: &mut L, done: &mut Done<L::Vector>) {
+    pub(super) fn emit_steps<L: LeafEmitter>(&self, steps: &[LeafStep], l: &mut L, done: &mut Done<L::Vector>) {
         for step in steps {
             match step {
-                Step::Scalar(value, op) => l.scalar(*value, op),
-                Step::Nest(nest) => l.nest(nest, done),
-                Step::Branch(branch) => l.branch(branch, done),
-                Step::Store { access, value } => {
+                LeafStep::Scalar(value, op) => l.scalar(*value, op),
+                LeafStep::Nest(nest) => l.nest(nest, done),
+                LeafStep::Branch(branch) => l.branch(branch, done),
+                LeafStep::Store { access, value } => {
                     let gathered = self.gathered::<L>(*access, done);
                     l.store(*access, &gathered, &done.get(*value));
                 }
-                Step::Value(id) => {
+                LeafStep::Value(id) => {
                     let value = self.emit_value(*id, l, done);
                     done.set(*id, value);
                 }
@@ -273,48 +273,48 @@ impl Leaf {
     }
 
     /// The number of operations in some steps.
-    pub(super) fn weight_of(&self, steps: &[Step]) -> usize {
+    pub(super) fn weight_of(&self, steps: &[LeafStep]) -> usize {
         let mut weight = 0;
         self.for_each_step(steps, &mut |step| {
-            weight += usize::from(!matches!(step, Step::Value(id) if self.is_uniform(*id)));
+            weight += usize::from(!matches!(step, LeafStep::Value(id) if self.is_uniform(*id)));
         });
         weight
     }
 
     /// Calls `visit` on every step, including those of inner loops.
-    pub(super) fn for_each_step<'l>(&'l self, steps: &'l [Step], visit: &mut impl FnMut(&'l Step)) {
+    pub(super) fn for_each_step<'l>(&'l self, steps: &'l [LeafStep], visit: &mut impl FnMut(&'l LeafStep)) {
         for step in steps {
             visit(step);
             match step {
-                Step::Nest(nest) => self.for_each_step(&nest.body, visit),
-                Step::Branch(branch) => self.for_each_step(&branch.steps, visit),
-                Step::Value(_) | Step::Store { .. } | Step::Scalar(..) => {}
+                LeafStep::Nest(nest) => self.for_each_step(&nest.body, visit),
+                LeafStep::Branch(branch) => self.for_each_step(&branch.steps, visit),
+                LeafStep::Value(_) | LeafStep::Store { .. } | LeafStep::Scalar(..) => {}
             }
         }
     }
 
     /// Calls `visit` on every value that the steps use.
-    pub(super) fn for_each_use(&self, steps: &[Step], visit: &mut impl FnMut(LeafId)) {
+    pub(super) fn for_each_use(&self, steps: &[LeafStep], visit: &mut impl FnMut(LeafId)) {
         self.for_each_step(steps, &mut |step| {
             let access = match step {
-                Step::Value(id) => {
+                LeafStep::Value(id) => {
                     let inst = &self.values[*id].1;
                     inst.for_each_operand(visit);
                     if let Inst::Load(access) = inst { Some(*access) } else { None }
                 }
-                Step::Store { access, value } => {
+                LeafStep::Store { access, value } => {
                     visit(*value);
                     Some(*access)
                 }
-                Step::Nest(nest) => {
+                LeafStep::Nest(nest) => {
                     nest.reductions.iter().for_each(|r| visit(r.input));
                     None
                 }
-                Step::Branch(branch) => {
+                LeafStep::Branch(branch) => {
                     branch.for_each_operand(&mut *visit);
                     None
                 }
-                Step::Scalar(..) => None,
+                LeafStep::Scalar(..) => None,
             };
             for (v, _) in access.map_or(&[][..], |access| &self.accesses[access].gathered) {
                 visit(*v);
@@ -325,7 +325,7 @@ impl Leaf {
     /// Whether the leaf is processed in strips of elements, because it has inner loops or
     /// per-element scratch.
     pub(super) fn in_strips(&self) -> bool {
-        self.steps.iter().any(|s| matches!(s, Step::Nest(_))) || self.accesses.iter().any(|a| a.spread)
+        self.steps.iter().any(|s| matches!(s, LeafStep::Nest(_))) || self.accesses.iter().any(|a| a.spread)
     }
 
     /// Builds a leaf over `index` from a loop body, if possible and profitable. `wanted` are the
@@ -398,7 +398,7 @@ impl Build<'_, '_> {
                     if self.leaf.accesses[access].gathered.is_empty() && self.leaf.accesses[access].stride.is_zero() {
                         return None;
                     }
-                    self.leaf.steps.push(Step::Store { access, value });
+                    self.leaf.steps.push(LeafStep::Store { access, value });
                 }
                 Statement::If { condition, then, otherwise, results } => {
                     let condition_id = self.varying(*condition);
@@ -461,7 +461,7 @@ impl Build<'_, '_> {
             found.push(NestReduction { fold, input, result });
         }
         let joins = l.dims.iter().any(|(index, _)| self.e.joins.contains(index));
-        self.leaf.steps.push(Step::Nest(Nest { dims: l.dims.clone(), body, reductions: found, joins }));
+        self.leaf.steps.push(LeafStep::Nest(Nest { dims: l.dims.clone(), body, reductions: found, joins }));
         Some(())
     }
 
@@ -471,7 +471,7 @@ impl Build<'_, '_> {
 
     fn push(&mut self, dtype: Dtype, inst: Inst) -> LeafId {
         let id = self.leaf.values.push((dtype, inst));
-        self.leaf.steps.push(Step::Value(id));
+        self.leaf.steps.push(LeafStep::Value(id));
         id
     }
 
@@ -507,7 +507,7 @@ impl Build<'_, '_> {
             // Checks are hoisted before the loop, so they must come before all other checks of the
             // body, and at the top level.
             Op::Check { .. } => {
-                let nests = self.leaf.steps.iter().any(|s| matches!(s, Step::Nest(_)));
+                let nests = self.leaf.steps.iter().any(|s| matches!(s, LeafStep::Nest(_)));
                 if !uniform || !top || (nests && !self.inside) {
                     return None;
                 }
@@ -526,7 +526,7 @@ impl Build<'_, '_> {
         if uniform {
             if self.inside {
                 // It may depend on the inner loop's index, so it stays in the loop, as a scalar.
-                self.leaf.steps.push(Step::Scalar(value, op.clone()));
+                self.leaf.steps.push(LeafStep::Scalar(value, op.clone()));
             } else {
                 self.leaf.uniform.push((value, op.clone()));
             }

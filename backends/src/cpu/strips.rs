@@ -22,7 +22,7 @@ use super::columns::{self, ColumnRange, MOST, Phase, Strip, again};
 use super::emit::Emitter;
 use super::fold::{LEVELS, ceil_div};
 use super::lanes128::Operands;
-use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, Nest, Step};
+use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
 use super::nest::Axis;
 use super::wide::{self, Ready};
 
@@ -83,7 +83,7 @@ impl<'l> Strips<'l> {
                     let mut part = PhaseBuilder::new(leaf, uses, &kept);
                     part.steps(steps);
                     for step in *steps {
-                        if let Step::Value(id) = step
+                        if let LeafStep::Value(id) = step
                             && let Some(buffer) = kept.get(id)
                         {
                             part.store(along(*buffer), part.names[id]);
@@ -188,7 +188,7 @@ impl<'l> Strips<'l> {
 fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     let mut all = wide::has_steps(e, leaf, &leaf.steps);
     for step in &leaf.steps {
-        if let Step::Nest(nest) = step {
+        if let LeafStep::Nest(nest) = step {
             let blocks = nest.reductions.iter().any(|r| r.is_ordered());
             all &= !(blocks && (nest.joins || nest.dims.len() != 1));
         }
@@ -222,7 +222,7 @@ impl RowLoop {
         begin: &dyn Fn() -> PhaseBuilder<'l>,
         accumulator: &dyn Fn(usize) -> Access,
     ) -> Option<RowLoop> {
-        let loops = nest.body.iter().any(|step| matches!(step, Step::Nest(_)));
+        let loops = nest.body.iter().any(|step| matches!(step, LeafStep::Nest(_)));
         if loops || !wide::has_steps(e, leaf, &leaf.steps) {
             return None;
         }
@@ -231,7 +231,7 @@ impl RowLoop {
         // rows.
         let mut scalars = vec![];
         leaf.for_each_step(&nest.body, &mut |step| {
-            if let Step::Scalar(value, _) = step {
+            if let LeafStep::Scalar(value, _) = step {
                 scalars.push(*value);
             }
         });
@@ -261,7 +261,7 @@ impl RowLoop {
             part.ready(e)
         };
         let weight = leaf.weight_of(&nest.body);
-        let calls = nest.body.iter().any(|step| matches!(step, Step::Scalar(_, Op::Call(..))));
+        let calls = nest.body.iter().any(|step| matches!(step, LeafStep::Scalar(_, Op::Call(..))));
         let count = AT_ONCE.iter().find(|(most, _)| weight <= *most && !calls).map(|(_, count)| *count);
         let several = match count {
             Some(count) => Some((count, body(count)?)),
@@ -270,7 +270,7 @@ impl RowLoop {
         let one = body(1)?;
         let mut pitch = None;
         leaf.for_each_step(&nest.body, &mut |step| {
-            if let Step::Value(id) = step
+            if let LeafStep::Value(id) = step
                 && let Inst::Load(access) = leaf.values[*id].1
             {
                 let Access { buffer, start, .. } = &leaf.accesses[access];
@@ -357,7 +357,7 @@ impl<'l> PhaseBuilder<'l> {
                     part.names.insert(*id, value);
                 }
                 // It is cheaper to recompute than to load.
-                None => part.steps(&[Step::Value(*id)]),
+                None => part.steps(&[LeafStep::Value(*id)]),
             }
         }
         part
@@ -365,7 +365,7 @@ impl<'l> PhaseBuilder<'l> {
 
     fn push(&mut self, dtype: Dtype, inst: Inst) -> LeafId {
         let id = self.leaf.values.push((dtype, inst));
-        self.leaf.steps.push(Step::Value(id));
+        self.leaf.steps.push(LeafStep::Value(id));
         id
     }
 
@@ -376,28 +376,28 @@ impl<'l> PhaseBuilder<'l> {
 
     fn store(&mut self, access: Access, value: LeafId) {
         self.leaf.accesses.push(access);
-        self.leaf.steps.push(Step::Store { access: self.leaf.accesses.len() - 1, value });
+        self.leaf.steps.push(LeafStep::Store { access: self.leaf.accesses.len() - 1, value });
     }
 
     /// Appends steps of the other leaf.
-    fn steps(&mut self, steps: &[Step]) {
+    fn steps(&mut self, steps: &[LeafStep]) {
         for step in steps {
             match step {
-                Step::Value(id) => {
+                LeafStep::Value(id) => {
                     let (dtype, inst) = &self.of.values[*id];
                     let inst = self.inst(inst);
                     let new = self.push(*dtype, inst);
                     self.names.insert(*id, new);
                 }
-                Step::Store { access, value } => {
+                LeafStep::Store { access, value } => {
                     let (access, value) = (self.access(*access), self.names[value]);
-                    self.leaf.steps.push(Step::Store { access, value });
+                    self.leaf.steps.push(LeafStep::Store { access, value });
                 }
-                Step::Scalar(value, op) => {
+                LeafStep::Scalar(value, op) => {
                     let op = self.op(op);
                     self.leaf.uniform.push((self.scalar(*value), op));
                 }
-                Step::Branch(branch) => {
+                LeafStep::Branch(branch) => {
                     let condition = (self.names[&branch.condition.0], branch.condition.1);
                     let others: Vec<LeafId> = branch.results.iter().map(|(_, other)| self.names[other]).collect();
                     // `steps` appends to the leaf: collect the branch's steps in an empty list,
@@ -406,9 +406,9 @@ impl<'l> PhaseBuilder<'l> {
                     self.steps(&branch.steps);
                     let steps = std::mem::replace(&mut self.leaf.steps, outer);
                     let results = branch.results.iter().zip(others).map(|((id, _), other)| (self.names[id], other));
-                    self.leaf.steps.push(Step::Branch(Branch { condition, steps, results: results.collect() }));
+                    self.leaf.steps.push(LeafStep::Branch(Branch { condition, steps, results: results.collect() }));
                 }
-                Step::Nest(_) => unreachable!("loops inside of phases are not taken"),
+                LeafStep::Nest(_) => unreachable!("loops inside of phases are not taken"),
             }
         }
     }

@@ -15,7 +15,7 @@ use super::columns::{self, ColumnRange};
 use super::emit::Emitter;
 use super::fold::{Fold, offset};
 use super::lanes128::{Lanes128, Operands, Registers, vector};
-use super::leaf::{Access, Done, Leaf, LeafEmitter, Step};
+use super::leaf::{Access, Done, Leaf, LeafEmitter, LeafStep};
 use super::strips::{self, RowLoop};
 
 /// The number of rows that are reduced and then processed further while they are in the cache.
@@ -147,7 +147,7 @@ impl Emitter<'_> {
 
     /// Compiles the leaf that adds rows to the accumulators with wide vectors, if possible.
     fn wide_rows(&mut self, leaf: &Leaf, buffers: &[BufferId], block: Value, width: Value) -> Option<RowLoop> {
-        let [Step::Nest(nest)] = leaf.steps.as_slice() else { return None };
+        let [LeafStep::Nest(nest)] = leaf.steps.as_slice() else { return None };
         let row = self.b.ins().iadd_imm_s(width, Tiles::SPARE);
         let row = self.b.ins().imul(row, block);
         let index = self.new_index();
@@ -177,7 +177,7 @@ impl Emitter<'_> {
         let Range { start: from, end: to } = columns;
         let operands = Operands::new(self, leaf);
         for step in &leaf.steps {
-            let Step::Nest(nest) = step else { continue };
+            let LeafStep::Nest(nest) = step else { continue };
             let axes = columns::axes(self, nest);
             let groups = columns::groups_of(leaf, nest, 0);
             let levels: Vec<_> = nest.reductions.iter().map(|_| None).collect();

@@ -7,7 +7,7 @@ use ir::BinaryOp;
 use super::convert::native_cast;
 use super::emit::Emitter;
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, native_binary};
-use super::leaf::{Inst, Leaf, LeafId, Step};
+use super::leaf::{Inst, Leaf, LeafId, LeafStep};
 use super::wide;
 
 /// Whether most operations of a leaf have vector instructions.
@@ -18,10 +18,10 @@ pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     let (mut native, mut other) = (0, 0);
     leaf.for_each_step(&leaf.steps, &mut |step| {
         let good = match step {
-            Step::Value(id) if leaf.is_uniform(*id) => return,
-            Step::Scalar(..) | Step::Nest(_) | Step::Branch(_) => return,
-            Step::Value(id) => is_native(leaf, *id),
-            Step::Store { access, .. } => leaf.accesses[*access].contiguous(),
+            LeafStep::Value(id) if leaf.is_uniform(*id) => return,
+            LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) => return,
+            LeafStep::Value(id) => is_native(leaf, *id),
+            LeafStep::Store { access, .. } => leaf.accesses[*access].contiguous(),
         };
         *(if good { &mut native } else { &mut other }) += 1;
     });

@@ -23,7 +23,7 @@ use crate::nest::{
 
 /// The life of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct LiveRange {
     /// The first kernel that mentions it.
     pub first: KernelId,
     /// The last one; for outputs, one beyond the program's last kernel.
@@ -33,22 +33,22 @@ pub struct Span {
 /// The lives of a program's temporaries and outputs.
 pub struct Lives<'p> {
     program: &'p Program,
-    spans: SecondaryMap<BufferId, Option<Span>>,
-    places: SecondaryMap<KernelId, Places<'p>>,
+    ranges: SecondaryMap<BufferId, Option<LiveRange>>,
+    places: SecondaryMap<KernelId, AccessPoints<'p>>,
     /// Buffers that live longer than kernels mention them, because of loops over kernels.
     held: EntitySet<BufferId>,
 }
 
 /// The place where a kernel accesses each buffer, if it does so in one place only.
 #[derive(Clone, Default)]
-struct Places<'p> {
-    loads: BTreeMap<BufferId, Option<Place<'p>>>,
-    stores: BTreeMap<BufferId, Option<Place<'p>>>,
+struct AccessPoints<'p> {
+    loads: BTreeMap<BufferId, Option<AccessPoint<'p>>>,
+    stores: BTreeMap<BufferId, Option<AccessPoint<'p>>>,
 }
 
 /// A place in a block of a kernel, inside at least one loop and only parallel ones.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct AccessPoint<'p> {
     /// The block, in text order.
     block: usize,
     at: &'p [Subscript],
@@ -60,16 +60,16 @@ impl<'p> Lives<'p> {
     /// Looks at a program.
     pub fn of(program: &'p Program) -> Lives<'p> {
         let mut lives =
-            Lives { program, spans: SecondaryMap::new(), places: SecondaryMap::new(), held: EntitySet::new() };
+            Lives { program, ranges: SecondaryMap::new(), places: SecondaryMap::new(), held: EntitySet::new() };
         for (id, kernel) in &program.kernels {
-            let mut walk = Walk { places: Places::default(), blocks: 0 };
+            let mut walk = Walk { places: AccessPoints::default(), blocks: 0 };
             walk.block(&kernel.body, false, true);
             for buffer in walk.places.loads.keys().chain(walk.places.stores.keys()) {
                 let last = match program.buffers[*buffer].role {
                     Role::Output(_) => KernelId::new(program.kernels.len()),
                     Role::Input(_) | Role::Temp | Role::Scratch | Role::Constant(_) => id,
                 };
-                lives.spans[*buffer].get_or_insert(Span { first: id, last }).last = last;
+                lives.ranges[*buffer].get_or_insert(LiveRange { first: id, last }).last = last;
             }
             lives.places[id] = walk.places;
         }
@@ -83,40 +83,40 @@ impl<'p> Lives<'p> {
         let kernels = kernels_in(&repeat.body);
         let (Some(begin), Some(end)) = (kernels.first().copied(), kernels.last().copied()) else { return };
         for carried in &repeat.carried {
-            let own = Span { first: begin, last: end };
-            let last = self.spans[carried.current].unwrap_or(own).last.max(end);
+            let own = LiveRange { first: begin, last: end };
+            let last = self.ranges[carried.current].unwrap_or(own).last.max(end);
             for buffer in carried.buffers() {
-                let span = self.spans[buffer].get_or_insert(own);
-                *span = Span { first: span.first.min(begin), last: span.last.max(last) };
+                let range = self.ranges[buffer].get_or_insert(own);
+                *range = LiveRange { first: range.first.min(begin), last: range.last.max(last) };
                 self.held.insert(buffer);
             }
         }
         for buffer in self.program.buffers.keys() {
-            if let Some(span) = &mut self.spans[buffer]
-                && span.first < begin
-                && (begin..=end).contains(&span.last)
+            if let Some(range) = &mut self.ranges[buffer]
+                && range.first < begin
+                && (begin..=end).contains(&range.last)
             {
-                span.last = end;
+                range.last = end;
                 self.held.insert(buffer);
             }
         }
     }
 
     /// The lifetime of a buffer, unless no kernel mentions it.
-    pub fn span(&self, buffer: BufferId) -> Option<Span> {
-        self.spans[buffer]
+    pub fn live_range(&self, buffer: BufferId) -> Option<LiveRange> {
+        self.ranges[buffer]
     }
 
     /// Whether a buffer may use the memory that another one had before.
     pub fn follows(&self, earlier: BufferId, later: BufferId) -> bool {
-        let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
+        let (Some(before), Some(after)) = (self.ranges[earlier], self.ranges[later]) else { return false };
         before.last < after.first || self.in_place(earlier, later)
     }
 
     /// Whether a buffer begins in the kernel in which another ends, and can take over its memory
     /// element by element.
     pub fn in_place(&self, earlier: BufferId, later: BufferId) -> bool {
-        let (Some(before), Some(after)) = (self.spans[earlier], self.spans[later]) else { return false };
+        let (Some(before), Some(after)) = (self.ranges[earlier], self.ranges[later]) else { return false };
         let [from, to] = [earlier, later].map(|id| &self.program.buffers[id]);
         if self.held.contains(earlier) || self.held.contains(later) {
             return false;
@@ -146,7 +146,7 @@ pub fn bytes(buffer: &Buffer) -> Size {
 
 /// The search for the places of one kernel.
 struct Walk<'p> {
-    places: Places<'p>,
+    places: AccessPoints<'p>,
     blocks: usize,
 }
 
@@ -157,7 +157,7 @@ impl<'p> Walk<'p> {
         let number = self.blocks;
         self.blocks += 1;
         for (at_statement, statement) in block.iter().enumerate() {
-            let place = |at| apart.then_some(Place { block: number, at, statement: at_statement });
+            let place = |at| apart.then_some(AccessPoint { block: number, at, statement: at_statement });
             let effects = statement.effects();
             if let Some(load) = effects.load {
                 let place = if load.view.is_none() { place(load.at) } else { None };

@@ -228,12 +228,12 @@ pub struct Site {
     /// The text there in the source.
     pub origin: Origin,
     /// The meaning of a failed check.
-    pub what: Place,
+    pub what: CheckKind,
 }
 
 /// The kind of check at a [`Site`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CheckKind {
     /// A subscript of the source.
     Axis {
         /// The array's name, or a description of it, in the user's words.

@@ -14,7 +14,7 @@ use cranelift_entity::EntityRef;
 use logos::Logos;
 
 use crate::nest::{
-    Buffer, BufferId, Carried, FunctionId, IndexId, Node, Place, Program, Purpose, ReducerId, Relation, Repeat,
+    Buffer, BufferId, Carried, CheckKind, FunctionId, IndexId, Node, Program, Purpose, ReducerId, Relation, Repeat,
     Requirement, Role, Site, SiteId, Symbol, SymbolSource,
 };
 use crate::size::Atom;
@@ -391,12 +391,12 @@ impl<'s> Parser<'s> {
         self.mark("=")?;
         let what = if self.take_word("elements") {
             self.word("of")?;
-            Place::Elements(self.named("a reduction", ReduceOp::from_name)?)
+            CheckKind::Elements(self.named("a reduction", ReduceOp::from_name)?)
         } else {
             self.word("axis")?;
             let axis = self.number()?;
             self.word("of")?;
-            Place::Axis { array: self.text()?, axis }
+            CheckKind::Axis { array: self.text()?, axis }
         };
         self.word("at")?;
         let origin = self.origin()?;

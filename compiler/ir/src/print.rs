@@ -12,8 +12,8 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge,
-    Node, Op, Place, Program, Purpose, Reducer, Relation, Repeat, Requirement, Role, Statement, Subscript,
+    Block, Buffer, BufferId, CheckKind, Contraction, Extent, Function, Index, IndexId, Input, Kernel, Law, Loop,
+    LoopKind, Merge, Node, Op, Program, Purpose, Reducer, Relation, Repeat, Requirement, Role, Statement, Subscript,
     SymbolSource, ValueId,
 };
 use crate::visit::bound_indices;
@@ -212,8 +212,8 @@ impl<'a> Printer<'a> {
         for (id, site) in &program.sites {
             let at = origins(&[site.origin]);
             let what = match &site.what {
-                Place::Axis { array, axis } => format!("axis {axis} of {}", quoted(array)),
-                Place::Elements(op) => format!("elements of {op}"),
+                CheckKind::Axis { array, axis } => format!("axis {axis} of {}", quoted(array)),
+                CheckKind::Elements(op) => format!("elements of {op}"),
             };
             self.line(&format!("{id} = {what}{at}"));
         }

@@ -164,7 +164,7 @@ struct Footprints<'a, 'k, N: Clone, S> {
 
 /// The elements that an access touches on one axis.
 #[derive(Clone)]
-struct Span<N> {
+struct Interval<N> {
     /// The least subscript, and one past the greatest.
     range: (N, N),
     /// How many elements between, at most.
@@ -174,7 +174,7 @@ struct Span<N> {
 /// The elements that neighbouring accesses to one buffer touch.
 struct Group<'k, N> {
     access: Access<'k>,
-    spans: Vec<Span<N>>,
+    intervals: Vec<Interval<N>>,
     /// An upper bound on the number of elements: on a diagonal, fewer than lie between the
     /// subscripts.
     places: N,
@@ -246,12 +246,13 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
             if groups.first().is_some_and(|group| group.access.buffer != access.buffer) {
                 all.push(self.total(&mut groups));
             }
-            let spans: Vec<Span<N>> = (0..access.at.len()).map(|axis| self.span(&access, axis, fixed)).collect();
+            let intervals: Vec<Interval<N>> =
+                (0..access.at.len()).map(|axis| self.interval(&access, axis, fixed)).collect();
             let beside = |group: &&mut Group<'k, N>| self.side_by_side(&group.access, &access, fixed);
             let places = self.places(&access, fixed);
             match groups.iter_mut().find(beside) {
-                Some(group) => unite(group, spans, &places),
-                None => groups.push(Group { access, spans, places }),
+                Some(group) => unite(group, intervals, &places),
+                None => groups.push(Group { access, intervals, places }),
             }
         }
         if !groups.is_empty() {
@@ -272,11 +273,11 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
         for group in groups.drain(..) {
             let seen = group.access.view.unwrap_or(shape);
             let most = group.places.times(&N::whole(line));
-            let lengths = group.spans.into_iter().zip(seen).enumerate().map(|(axis, (span, length))| {
+            let lengths = group.intervals.into_iter().zip(seen).enumerate().map(|(axis, (interval, length))| {
                 let line = if axis + 1 == seen.len() { line } else { 1 };
-                let (low, high) = span.range;
+                let (low, high) = interval.range;
                 let range = high.plus(&low.times(&N::whole(-1)));
-                let reached = range.greatest(N::whole(0)).least(span.count.times(&N::whole(line)));
+                let reached = range.greatest(N::whole(0)).least(interval.count.times(&N::whole(line)));
                 N::size(length, self.sizes).least(reached)
             });
             let elements = product(&mut lengths.collect::<Vec<_>>().into_iter()).least(most);
@@ -303,12 +304,13 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
     }
 
     /// The range of a subscript while the first indices keep their values, which count as 0.
-    fn span(&self, access: &Access<'k>, axis: usize, fixed: usize) -> Span<N> {
+    fn interval(&self, access: &Access<'k>, axis: usize, fixed: usize) -> Interval<N> {
         let shape = access.view.unwrap_or(&self.program.buffers[access.buffer].shape);
         match &access.at[axis] {
             Subscript::Affine(a) => {
                 let constant = N::size(a.constant_part(), self.sizes);
-                let mut span = Span { range: (constant.clone(), constant.plus(&N::whole(1))), count: N::whole(1) };
+                let mut interval =
+                    Interval { range: (constant.clone(), constant.plus(&N::whole(1))), count: N::whole(1) };
                 for (index, coefficient) in a.terms() {
                     let Some(bound) = self.accesses.indices[*index] else { continue };
                     // An index that keeps its value does not widen the range.
@@ -318,11 +320,11 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
                     let runs = self.reach(*index);
                     let coefficient = N::size(coefficient, self.sizes);
                     let last = coefficient.times(&runs.plus(&N::whole(-1)));
-                    let moved = if coefficient.value() < 0.0 { &mut span.range.0 } else { &mut span.range.1 };
+                    let moved = if coefficient.value() < 0.0 { &mut interval.range.0 } else { &mut interval.range.1 };
                     *moved = moved.plus(&last);
-                    span.count = span.count.times(&runs);
+                    interval.count = interval.count.times(&runs);
                 }
-                span
+                interval
             }
             Subscript::Value(v) => {
                 let hangs_on = self.accesses.hangs_on[*v];
@@ -330,7 +332,7 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
                     (scope.place..).zip(scope.dims).filter(|(place, _)| *place >= fixed && hangs_on.contains(*place))
                 });
                 let count = moving.fold(N::whole(1), |count, (_, (index, _))| count.times(&self.reach(*index)));
-                Span { range: (N::whole(0), N::size(&shape[axis], self.sizes)), count }
+                Interval { range: (N::whole(0), N::size(&shape[axis], self.sizes)), count }
             }
         }
     }
@@ -366,9 +368,9 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
 }
 
 /// Adds the elements of another access to a group.
-fn unite<N: Number>(group: &mut Group<'_, N>, spans: Vec<Span<N>>, places: &N) {
+fn unite<N: Number>(group: &mut Group<'_, N>, intervals: Vec<Interval<N>>, places: &N) {
     group.places = group.places.plus(places);
-    for (one, other) in group.spans.iter_mut().zip(spans) {
+    for (one, other) in group.intervals.iter_mut().zip(intervals) {
         let same = one.range.0.value() == other.range.0.value() && one.range.1.value() == other.range.1.value();
         one.count = match same {
             true => one.count.clone().greatest(other.count),

@@ -18,7 +18,7 @@ use cranelift_entity::SecondaryMap;
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::{Place, Purpose, Relation, Requirement, Site};
+use ir::nest::{CheckKind, Purpose, Relation, Requirement, Site};
 use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
 
 use super::arena::Arena;
@@ -208,8 +208,8 @@ impl<'c, 'a> Settler<'c, 'a> {
     fn check_as_it_runs(&mut self, record: &Record) {
         self.arena.need(record.guard);
         let what = match record.of {
-            Some(op) => Place::Elements(op),
-            None => Place::Axis { array: record.array.replace('`', ""), axis: record.axis },
+            Some(op) => CheckKind::Elements(op),
+            None => CheckKind::Axis { array: record.array.replace('`', ""), axis: record.axis },
         };
         let site = self.arena.out.sites.push(Site { origin: origin(record.span), what });
         if let Kind::Access { at, .. } = &mut self.arena.out.exprs[record.access].kind {

@@ -73,9 +73,9 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
     })
 }
 
-/// The kind of place of a load.
+/// What a load is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum LoadContext {
     /// Parallel loops, small reductions at most.
     Loop,
     /// The body of a reduction or scan.
@@ -88,8 +88,8 @@ pub(super) enum Place {
 pub(super) struct Load<'k> {
     /// The subscripts.
     pub at: &'k [Subscript],
-    /// The kind of place.
-    pub place: Place,
+    /// What it is part of.
+    pub context: LoadContext,
     /// The loops around it, from the outermost in.
     pub around: Vec<(IndexId, &'k Extent)>,
 }
@@ -199,7 +199,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 /// The loads of a buffer in a kernel, in text order.
 pub(super) fn loads_of(kernel: &Kernel, buffer: BufferId) -> Vec<Load<'_>> {
     let mut walk = Walk { buffer, around: vec![], found: vec![] };
-    walk.block(&kernel.body, Place::Loop);
+    walk.block(&kernel.body, LoadContext::Loop);
     walk.found
 }
 
@@ -210,39 +210,39 @@ struct Walk<'k> {
 }
 
 impl<'k> Walk<'k> {
-    fn block(&mut self, block: &'k Block, place: Place) {
+    fn block(&mut self, block: &'k Block, context: LoadContext) {
         for statement in block {
             match statement {
                 Statement::Let { op, .. } => {
                     if let Some(load) = op.effects().load.filter(|load| load.buffer == self.buffer) {
-                        self.found.push(Load { at: load.at, place, around: self.around.clone() });
+                        self.found.push(Load { at: load.at, context, around: self.around.clone() });
                     }
                 }
                 Statement::Store { .. } => {}
                 Statement::If { then, otherwise, .. } => {
-                    self.block(then, place);
-                    self.block(otherwise, place);
+                    self.block(then, context);
+                    self.block(otherwise, context);
                 }
                 Statement::Loop(l) => {
                     let mut reduces = false;
-                    let place = match l.kind {
-                        LoopKind::Parallel | LoopKind::Serial => place,
-                        LoopKind::Scan => Place::Reduction,
+                    let context = match l.kind {
+                        LoopKind::Parallel | LoopKind::Serial => context,
+                        LoopKind::Scan => LoadContext::Reduction,
                         LoopKind::Reduce(_) => {
                             // A small reduction becomes straight-line code, so its loads are like
                             // any other.
                             computes_only(std::slice::from_ref(statement), &mut reduces);
-                            if reduces { Place::Reduction } else { place }
+                            if reduces { LoadContext::Reduction } else { context }
                         }
                     };
-                    self.inside(&l.dims, |walk| walk.block(&l.body, place));
+                    self.inside(&l.dims, |walk| walk.block(&l.body, context));
                 }
                 Statement::Contract(c) => self.inside(&c.free, |walk| {
                     walk.inside(&c.reduce, |walk| {
-                        walk.block(&c.left.body, Place::Factor);
-                        walk.block(&c.right.body, Place::Factor);
+                        walk.block(&c.left.body, LoadContext::Factor);
+                        walk.block(&c.right.body, LoadContext::Factor);
                     });
-                    walk.block(&c.epilogue, place);
+                    walk.block(&c.epilogue, context);
                 }),
             }
         }

@@ -8,7 +8,7 @@
 use ir::Size;
 
 use super::Graph;
-use super::form::Place;
+use super::form::LoadContext;
 use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
 
@@ -18,8 +18,8 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
         graph,
         &Rule {
             takes: |producer, uses| {
-                let factor = uses.iter().any(|u| u.place == Place::Factor);
-                let reduction = uses.iter().any(|u| u.place == Place::Reduction);
+                let factor = uses.iter().any(|u| u.context == LoadContext::Factor);
+                let reduction = uses.iter().any(|u| u.context == LoadContext::Reduction);
                 let once = || matches!(uses, [u] if u.copies == Size::constant(1) && !u.before_loops);
                 !factor && if producer.reduces { once() } else { reduction }
             },

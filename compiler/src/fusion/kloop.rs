@@ -5,7 +5,7 @@
 //! than reading it back. An expensive one is not recomputed for each use.
 
 use super::Graph;
-use super::form::Place;
+use super::form::LoadContext;
 use super::profit::TimeLimit;
 use super::substitution::{self, Rule};
 
@@ -13,7 +13,7 @@ use super::substitution::{self, Rule};
 pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     substitution::run(
         graph,
-        &Rule { takes: |producer, uses| !producer.reduces && uses.iter().all(|u| u.place == Place::Loop) },
+        &Rule { takes: |producer, uses| !producer.reduces && uses.iter().all(|u| u.context == LoadContext::Loop) },
         limit,
     )
 }

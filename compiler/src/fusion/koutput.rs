@@ -6,7 +6,7 @@
 
 use ir::decision::Reason;
 
-use super::form::Place;
+use super::form::LoadContext;
 use super::fuse_kernels::fuse_kernels;
 use super::fuse_loops::Also;
 use super::legality::contracts;
@@ -32,7 +32,7 @@ pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     );
     let before = substitution::run(
         graph,
-        &Rule { takes: |producer, uses| !producer.reduces && uses.iter().any(|u| u.place == Place::Factor) },
+        &Rule { takes: |producer, uses| !producer.reduces && uses.iter().any(|u| u.context == LoadContext::Factor) },
         limit,
     );
     // The remaining work before and after a contraction is not elementwise.

@@ -15,7 +15,7 @@ use ir::decision::Reason;
 use ir::nest::{BufferId, KernelId, Statement};
 
 use super::Graph;
-use super::form::{Elementwise, Place, loads_of, shape};
+use super::form::{Elementwise, LoadContext, loads_of, shape};
 use super::inline::inline;
 use super::legality;
 use super::memo::{Code, Mechanism};
@@ -31,8 +31,8 @@ pub(super) struct Rule {
 pub(super) struct Use {
     /// The consumer.
     pub consumer: KernelId,
-    /// The most demanding place where it loads the buffer.
-    pub place: Place,
+    /// The most demanding context in which it loads the buffer.
+    pub context: LoadContext,
     /// How many loads there are.
     pub sites: u64,
     /// Whether loops of the kernel have to wait for a load.
@@ -174,10 +174,11 @@ fn look(graph: &Graph, p: &Elementwise<'_>, consumer: KernelId) -> Use {
     let shape = shape(graph.frame(), p.buffer);
     let kernel = graph.kernel(consumer);
     let loops = kernel.body.iter().any(Statement::repeats);
-    let mut found = Use { consumer, place: Place::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
+    let mut found =
+        Use { consumer, context: LoadContext::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
     for load in loads_of(kernel, p.buffer) {
         found.before_loops |= loops && load.around.is_empty();
-        found.place = found.place.max(load.place);
+        found.context = found.context.max(load.context);
         found.sites += 1;
         found.copies = &found.copies + &load.reuse(shape, p.reduces);
     }

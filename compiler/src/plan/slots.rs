@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use cranelift_entity::{EntityRef, EntitySet, PrimaryMap, SecondaryMap};
 use ir::Size;
-use ir::live::{Lives, Span, bytes};
+use ir::live::{LiveRange, Lives, bytes};
 use ir::nest::{BufferId, KernelId, Program, Role, SlotId};
 use ir::sabotage::{self, Bug};
 
@@ -30,7 +30,7 @@ const TRIES: usize = 32;
 /// Buffers that share memory throughout, each but the first computed in place of the one before.
 struct Group {
     members: Vec<BufferId>,
-    span: Span,
+    range: LiveRange,
     size: Size,
 }
 
@@ -42,12 +42,12 @@ struct Open {
 }
 
 impl Open {
-    fn is_free(&self, span: Span) -> bool {
-        self.groups.range(..=span.last).next_back().is_none_or(|(_, (last, _))| *last < span.first)
+    fn is_free(&self, range: LiveRange) -> bool {
+        self.groups.range(..=range.last).next_back().is_none_or(|(_, (last, _))| *last < range.first)
     }
 
     fn put(&mut self, group: Group) {
-        self.groups.insert(group.span.first, (group.span.last, group.members));
+        self.groups.insert(group.range.first, (group.range.last, group.members));
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
     let mut results: BTreeMap<(Size, usize), Free> = BTreeMap::new();
     let width = |group: &Group| group.members.first().map_or(0, |id| program.buffers[*id].dtype.bytes());
     for group in hosts {
-        results.entry((group.size.clone(), width(&group))).or_default().push((group.span.first, open.len()));
+        results.entry((group.size.clone(), width(&group))).or_default().push((group.range.first, open.len()));
         let mut slot = Open::default();
         slot.put(group);
         open.push(slot);
@@ -74,7 +74,7 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
 
     // The largest first, and among equal ones those that end last.
     groups.sort_by_cached_key(|g| {
-        let last = (g.span.last, g.span.first, g.members.clone());
+        let last = (g.range.last, g.range.first, g.members.clone());
         (Reverse(nominal(&g.size).to_bits()), g.size.clone(), Reverse(last))
     });
     let mut size = Size::default();
@@ -87,20 +87,20 @@ pub(super) fn slots(program: &Program) -> PrimaryMap<SlotId, Vec<BufferId>> {
             size = group.size.clone();
             larger = open.len();
         }
-        let span = group.span;
+        let range = group.range;
         let take = |free: &mut Free| {
             let (first, slot) = free.peek().copied()?;
-            (span.last < first || span.last == first && sabotage::on(Bug::OverlappingSlots)).then(|| free.pop())?;
-            free.push((span.first, slot));
+            (range.last < first || range.last == first && sabotage::on(Bug::OverlappingSlots)).then(|| free.pop())?;
+            free.push((range.first, slot));
             Some(slot)
         };
         // A result is memory of the caller, which costs nothing; then slots of this size; then gaps
         // in larger ones.
         let result = results.get_mut(&(size.clone(), width(&group))).and_then(take);
         let found = result.or_else(|| take(&mut same));
-        let found = found.or_else(|| (own..larger).rev().take(TRIES).find(|slot| open[*slot].is_free(span)));
+        let found = found.or_else(|| (own..larger).rev().take(TRIES).find(|slot| open[*slot].is_free(range)));
         let slot = found.unwrap_or_else(|| {
-            same.push((span.first, open.len()));
+            same.push((range.first, open.len()));
             open.push(Open::default());
             open.len() - 1
         });
@@ -125,10 +125,10 @@ fn groups(program: &Program) -> Vec<Group> {
     let mut ends: SecondaryMap<KernelId, Vec<BufferId>> = SecondaryMap::new();
     let mut begins: SecondaryMap<KernelId, Vec<BufferId>> = SecondaryMap::new();
     for (id, buffer) in &program.buffers {
-        if let (Role::Temp | Role::Output(_), Some(span)) = (&buffer.role, lives.span(id)) {
-            begins[span.first].push(id);
+        if let (Role::Temp | Role::Output(_), Some(range)) = (&buffer.role, lives.live_range(id)) {
+            begins[range.first].push(id);
             if buffer.role == Role::Temp {
-                ends[span.last].push(id);
+                ends[range.last].push(id);
             }
         }
     }
@@ -150,8 +150,12 @@ fn groups(program: &Program) -> Vec<Group> {
     for kernel in program.kernels.keys() {
         for id in begins[kernel].iter().copied().filter(|id| !inherits.contains(*id)) {
             let members: Vec<BufferId> = std::iter::successors(Some(id), |id| next[*id]).collect();
-            let end = members.last().and_then(|id| lives.span(*id)).map_or(KernelId::new(0), |span| span.last);
-            groups.push(Group { members, span: Span { first: kernel, last: end }, size: bytes(&program.buffers[id]) });
+            let end = members.last().and_then(|id| lives.live_range(*id)).map_or(KernelId::new(0), |range| range.last);
+            groups.push(Group {
+                members,
+                range: LiveRange { first: kernel, last: end },
+                size: bytes(&program.buffers[id]),
+            });
         }
     }
     groups

@@ -2,7 +2,7 @@
 //!
 //! Each case is a program; the snapshot shows its signatures, its run-time checks and its errors.
 
-use ir::nest::Place;
+use ir::nest::CheckKind;
 use std::fmt::Write;
 
 use compiler::check::Signature;
@@ -20,8 +20,8 @@ fn outcome(source: &str) -> String {
                 writeln!(text, "  => {}", Signature::new(&checked).to_string().replace("\n    ", "\n     ")).unwrap();
                 for site in checked.sites.values() {
                     let what = match &site.what {
-                        Place::Axis { array, axis } => format!("axis {axis} of {array}"),
-                        Place::Elements(op) => format!("elements of {op}"),
+                        CheckKind::Axis { array, axis } => format!("axis {axis} of {array}"),
+                        CheckKind::Elements(op) => format!("elements of {op}"),
                     };
                     writeln!(text, "     checked: {what}").unwrap();
                 }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use compiler::check::{Signature, check, check_all};
 use ir::checked::{Checked, Kind};
-use ir::nest::{Place, Purpose};
+use ir::nest::{CheckKind, Purpose};
 use ir::{Monoid, ReduceOp};
 
 /// The checks that a function makes as it runs.
@@ -28,9 +28,9 @@ fn checks(checked: &Checked) -> Vec<String> {
         }
         checked.for_each_operand(kind, |operand| pending.push(operand));
     }
-    let place = |what: &Place| match what {
-        Place::Axis { array, axis } => format!("axis {axis} of {array}"),
-        Place::Elements(op) => format!("elements of {op}"),
+    let place = |what: &CheckKind| match what {
+        CheckKind::Axis { array, axis } => format!("axis {axis} of {array}"),
+        CheckKind::Elements(op) => format!("elements of {op}"),
     };
     sites.into_iter().map(|site| place(&checked.sites[site].what)).collect()
 }

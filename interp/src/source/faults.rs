@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ir::Scalar;
 use ir::bind::Fault;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::Place;
+use ir::nest::CheckKind;
 
 use super::facts::Facts;
 use super::machine::{Machine, advance};
@@ -19,7 +19,7 @@ type Condition = (ExprId, bool);
 pub(super) fn may_fault(checked: &Checked, facts: &Facts, mut machine: Machine<'_>, fault: Fault) -> bool {
     let conditions = conditions(checked, facts);
     // An error does not say how many elements an empty range is short of one.
-    let is_count = checked.sites.get(fault.site).is_some_and(|site| matches!(site.what, Place::Elements(_)));
+    let is_count = checked.sites.get(fault.site).is_some_and(|site| matches!(site.what, CheckKind::Elements(_)));
     for (_, expr) in checked.exprs.iter().filter(|(id, _)| facts.reached(*id)) {
         let Kind::Access { array, at } = &expr.kind else { continue };
         for (axis, subscript) in at.iter().enumerate().filter(|(_, s)| s.check == Some(fault.site)) {

@@ -3,8 +3,8 @@
 use interp::nest::{Outcome, run};
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Contraction, Extent, IndexId, Kernel, LoopKind, Op, Place, Program, Prologue, Reduction, Role,
-    Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, CheckKind, Contraction, Extent, IndexId, Kernel, LoopKind, Op, Program, Prologue, Reduction,
+    Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::{drop_units, erase_unused, forward, hoist, renumber, share, simplify};
 use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Monoid, Order, Origin, Scalar, Size, SymbolId, verify};
@@ -64,7 +64,7 @@ fn declare() -> Program {
     ] {
         program.buffers.push(Buffer { name: name.into(), dtype, shape: vec![n(); rank], role });
     }
-    let what = Place::Axis { array: "x".into(), axis: 0 };
+    let what = CheckKind::Axis { array: "x".into(), axis: 0 };
     program.sites.push(Site { origin: Origin::default(), what });
     program
 }

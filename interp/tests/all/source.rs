@@ -5,7 +5,7 @@
 use interp::source::{RunError, may_fault, run};
 use ir::bind::Fault;
 use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Subscript, Type};
-use ir::nest::{Place, Site, SiteId, Symbol, SymbolSource};
+use ir::nest::{CheckKind, Site, SiteId, Symbol, SymbolSource};
 use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId};
 
 /// A checked program of one array parameter `x: f32[n]`, in the making.
@@ -140,7 +140,7 @@ fn what_is_shared_is_computed_once() {
 fn what_no_result_needs_is_not_looked_at() {
     let mut s = Sample::new();
     let site =
-        s.checked.sites.push(Site { origin: Origin::default(), what: Place::Axis { array: "x".into(), axis: 0 } });
+        s.checked.sites.push(Site { origin: Origin::default(), what: CheckKind::Axis { array: "x".into(), axis: 0 } });
     let (far, zero) =
         (s.scalar(Kind::Constant(Scalar::I64(7)), Dtype::I64), s.scalar(Kind::Constant(Scalar::I64(0)), Dtype::I64));
     let condition = s.scalar(Kind::Compare(CompareOp::Lt, far, zero), Dtype::Bool);

@@ -45,7 +45,7 @@ pub(super) struct Flow {
 
 /// The position of a node: its column, and its upper left corner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Place {
+struct Position {
     column: usize,
     x: f64,
     y: f64,
@@ -66,7 +66,7 @@ pub(super) fn write(nodes: &[Node], flows: &BTreeSet<Flow>) -> Markup {
             @for flow in &flows {
                 path class=(if flow.apart { "flow apart" } else { "flow" }) d=(path(places[flow.from], places[flow.to])) marker-end="url(#head)" {}
             }
-            @for (node, Place { x, y, .. }) in nodes.iter().zip(&places) {
+            @for (node, Position { x, y, .. }) in nodes.iter().zip(&places) {
                 @let title = one_line(&node.title.replace('`', ""));
                 g class=(colour(node.kernel)) {
                     title { (title) ", kernel " (node.kernel + 1) }
@@ -80,7 +80,7 @@ pub(super) fn write(nodes: &[Node], flows: &BTreeSet<Flow>) -> Markup {
 
 /// From the lower edge of one node to the upper edge of another; if that is in another column,
 /// around the nodes in between.
-fn path(from: Place, to: Place) -> String {
+fn path(from: Position, to: Position) -> String {
     let (x, to_x, y, to_y) = (from.x + WIDTH / 2.0, to.x + WIDTH / 2.0, from.y + HEIGHT, to.y - 5.0);
     if from.column == to.column {
         let half = f64::midpoint(y, to_y);
@@ -113,8 +113,8 @@ fn broad(column: &[Vec<usize>]) -> f64 {
 }
 
 /// The positions of nodes, and the size of the whole.
-fn placed(nodes: usize, columns: &[Vec<Vec<usize>>]) -> (Vec<Place>, f64, f64) {
-    let mut places = vec![Place::default(); nodes];
+fn placed(nodes: usize, columns: &[Vec<Vec<usize>>]) -> (Vec<Position>, f64, f64) {
+    let mut places = vec![Position::default(); nodes];
     let mut left = 0.0;
     for (number, column) in columns.iter().enumerate() {
         let width = broad(column);
@@ -122,7 +122,7 @@ fn placed(nodes: usize, columns: &[Vec<Vec<usize>>]) -> (Vec<Place>, f64, f64) {
             let free = width - row.len() as f64 * (WIDTH + ACROSS) + ACROSS;
             for (across, node) in row.iter().enumerate() {
                 let x = left + free / 2.0 + across as f64 * (WIDTH + ACROSS);
-                places[*node] = Place { column: number, x, y: down as f64 * (HEIGHT + DOWN) + DOWN / 2.0 };
+                places[*node] = Position { column: number, x, y: down as f64 * (HEIGHT + DOWN) + DOWN / 2.0 };
             }
         }
         left += width;

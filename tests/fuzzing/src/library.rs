@@ -14,7 +14,7 @@ use guarded::{Edge, Guarded};
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Fault};
 use ir::decision::Passes;
-use ir::nest::{self, Place, SiteId};
+use ir::nest::{self, CheckKind, SiteId};
 use ir::{Dtype, Origin};
 
 use crate::engines::{Engine, Outcome, poison};
@@ -298,7 +298,7 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
     }
     let is_at = |origin: Origin, at: &std::ops::Range<usize>| (origin.start as usize..origin.end as usize) == *at;
     let unknown = || Outcome::Broken(format!("an error that nothing explains: {error}"));
-    let fault = |at, index, bound, is: &dyn Fn(&Place) -> bool| {
+    let fault = |at, index, bound, is: &dyn Fn(&CheckKind) -> bool| {
         let sites = program.sites.iter().filter(|(_, site)| is_at(site.origin, at) && is(&site.what));
         let faults: Vec<Fault> = sites.map(|(site, _)| Fault { site, index, bound }).collect();
         // A function that is called twice has each of its places twice.
@@ -309,13 +309,14 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
     };
     match error.kind() {
         RunErrorKind::Access { array, axis, index, bound, at } => {
-            let named = |place: &Place| matches!(place, Place::Axis { array: a, axis: n } if a == array && n == axis);
+            let named =
+                |place: &CheckKind| matches!(place, CheckKind::Axis { array: a, axis: n } if a == array && n == axis);
             fault(at, *index, *bound, &named)
         }
         RunErrorKind::NoElement { reducer, at } => {
             // The error contains neither number. The check fails at -1 of 1 if there are no
             // elements.
-            let named = |place: &Place| matches!(place, Place::Elements(op) if op.name() == *reducer);
+            let named = |place: &CheckKind| matches!(place, CheckKind::Elements(op) if op.name() == *reducer);
             match meant {
                 Outcome::Fault(meant) if is_site(program, meant.site, at, &named) => Outcome::Fault(*meant),
                 _ => fault(at, -1, 1, &named),
@@ -352,7 +353,12 @@ fn outcome(called: Called, program: &nest::Program, meant: &Outcome, is_possible
 }
 
 /// Whether a check of some kind stands at some place.
-fn is_site(program: &nest::Program, site: SiteId, at: &std::ops::Range<usize>, is: &dyn Fn(&Place) -> bool) -> bool {
+fn is_site(
+    program: &nest::Program,
+    site: SiteId,
+    at: &std::ops::Range<usize>,
+    is: &dyn Fn(&CheckKind) -> bool,
+) -> bool {
     let site = program.sites.get(site);
     site.is_some_and(|site| (site.origin.start as usize..site.origin.end as usize) == *at && is(&site.what))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, Place, Program, Purpose, Relation, SiteId, SymbolSource};
+use ir::nest::{BufferId, CheckKind, Program, Purpose, Relation, SiteId, SymbolSource};
 use ir::sched::is_length;
 use ir::{Dtype, SymbolId};
 
@@ -220,8 +220,8 @@ impl Status {
                 Purpose::Value => "NO_VALUE",
             },
             Status::Site(site) => match program.sites[site].what {
-                Place::Axis { .. } => "OUTSIDE",
-                Place::Elements(_) => "EMPTY",
+                CheckKind::Axis { .. } => "OUTSIDE",
+                CheckKind::Elements(_) => "EMPTY",
             },
         }
     }

@@ -10,7 +10,7 @@ use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Register};
 
 use super::assemble::{ACTIVE, Assembler, Chosen, Condition};
-use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Splat};
+use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Splat};
 use super::machine::{Form, Isa};
 use super::table;
 
@@ -397,7 +397,7 @@ impl Allocator<'_> {
             Operand::Index => Chosen::Index,
             Operand::Fixed(register) => Chosen::Vector(register),
             Operand::Memory(place) => {
-                let numbers = if let Place::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
+                let numbers = if let MemoryRef::Scattered { numbers, .. } = place { self.have(numbers) } else { 0 };
                 Chosen::Memory(place, numbers)
             }
             Operand::Splat(splat) => match self.constants.find(splat) {
@@ -470,7 +470,7 @@ impl Allocator<'_> {
             _ => None,
         };
         match (number, plain.from.first()) {
-            (Some(number), Some(Operand::Memory(Place::Along { access, offset }))) => {
+            (Some(number), Some(Operand::Memory(MemoryRef::Along { access, offset }))) => {
                 self.asm.in_part(plain.code, *access, *offset, number);
                 plain.to.iter().for_each(|to| self.hold(*to, number));
             }

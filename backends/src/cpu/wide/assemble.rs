@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
-use super::inst::{Place, Slot, Splat};
+use super::inst::{MemoryRef, Slot, Splat};
 use super::lanes::{Argument, Shared};
 use super::machine::Isa;
 use super::table;
@@ -93,7 +93,7 @@ pub(super) enum Chosen {
     /// A mask register.
     Mask(u32),
     /// Memory, with the vector register of element numbers for gathers and scatters.
-    Memory(Place, u32),
+    Memory(MemoryRef, u32),
     /// A number broadcast from memory.
     Broadcast(Splat),
     /// A spill slot.
@@ -330,29 +330,29 @@ impl Assembler {
 
     /// Sets the memory operand of an instruction. Returns the offset in the pool if it refers to
     /// it.
-    fn memory(&mut self, instruction: &mut Instruction, place: Place, numbers: u32) -> Option<usize> {
+    fn memory(&mut self, instruction: &mut Instruction, place: MemoryRef, numbers: u32) -> Option<usize> {
         match place {
-            Place::Lane { offset, width } => {
+            MemoryRef::Lane { offset, width } => {
                 let first = self.own(0).wrapping_add(i64::from(offset).cast_unsigned());
                 based(instruction, SLOTS, first);
                 instruction.set_memory_index(OTHER);
                 instruction.set_memory_index_scale(width);
             }
-            Place::Own(number) => based(instruction, SLOTS, self.own(number)),
-            Place::Slot(slot) => based(instruction, SLOTS, u64::from(slot.0) * 8),
-            Place::Pool(vector) => {
+            MemoryRef::Own(number) => based(instruction, SLOTS, self.own(number)),
+            MemoryRef::Slot(slot) => based(instruction, SLOTS, u64::from(slot.0) * 8),
+            MemoryRef::Pool(vector) => {
                 let at = self.vectors[vector];
                 relative(instruction);
                 return Some(at);
             }
-            Place::Along { access, offset } => {
+            MemoryRef::Along { access, offset } => {
                 let base = self.address(access);
                 let width = self.addresses[access].width;
                 based(instruction, base, (i64::from(offset) * i64::from(width)).cast_unsigned());
                 instruction.set_memory_index(INDEX);
                 instruction.set_memory_index_scale(width);
             }
-            Place::Stepped { access, step, offset } => {
+            MemoryRef::Stepped { access, step, offset } => {
                 let Address { slot, width, .. } = self.addresses[access];
                 let bytes = width.cast_signed() * step;
                 self.general(Instruction::with3(Code::Imul_r64_rm64_imm32, SPARE, INDEX, bytes));
@@ -365,7 +365,7 @@ impl Assembler {
                     instruction.set_memory_index(SPARE);
                 }
             }
-            Place::Scattered { access, offset, .. } => {
+            MemoryRef::Scattered { access, offset, .. } => {
                 let address = self.addresses[access];
                 if let Some(stride) = address.stride {
                     self.general(Instruction::with2(Code::Mov_r64_rm64, SPARE, INDEX));

@@ -9,7 +9,7 @@
 use iced_x86::Code;
 use ir::{BinaryOp, Dtype};
 
-use super::inst::{Class, Item, Lanes, Operand, Place, Plain, Reg, Slot, Splat};
+use super::inst::{Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Slot, Splat};
 use super::lanes::{Argument, Registers, WideX86};
 use super::table;
 use crate::cpu::leaf::{Inst, Leaf};
@@ -200,7 +200,7 @@ impl WideX86<'_, '_> {
         }
         let numbers = self.shared.vector(numbers);
         let slot: Slot = self.shared.slot(Argument::ActiveLanes);
-        let count = self.avx2(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[Operand::Memory(Place::Slot(slot))]);
+        let count = self.avx2(Code::VEX_Vpbroadcastd_ymm_xmmm32, &[Operand::Memory(MemoryRef::Slot(slot))]);
         self.avx2(Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[count, numbers])
     }
 

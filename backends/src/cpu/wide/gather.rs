@@ -4,7 +4,7 @@
 use iced_x86::Code;
 use ir::Size;
 
-use super::inst::{Class, Lanes, Operand, Place, Plain, Splat};
+use super::inst::{Class, Lanes, MemoryRef, Operand, Plain, Splat};
 use super::lanes::{Registers, WideX86};
 
 impl WideX86<'_, '_> {
@@ -46,7 +46,7 @@ impl WideX86<'_, '_> {
         let mut parts = vec![];
         for part in 0..2 {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
-            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let place = Operand::Memory(MemoryRef::Scattered { access, offset: self.offset, numbers });
             let to = self.register(Class::Vector);
             let lanes = Lanes::Active { upper: part == 1, zero: false };
             self.push(Plain {
@@ -68,7 +68,7 @@ impl WideX86<'_, '_> {
         let parts = if wide { value.clone() } else { self.halves(value[0]) };
         for (part, value) in parts.into_iter().enumerate() {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };
-            let place = Operand::Memory(Place::Scattered { access, offset: self.offset, numbers });
+            let place = Operand::Memory(MemoryRef::Scattered { access, offset: self.offset, numbers });
             let lanes = Lanes::Active { upper: part == 1, zero: false };
             let (to, fixed, over, from) = (None, None, None, vec![place, value]);
             self.push(Plain { code, to, fixed, over, from, lanes, clobbers_mask: true });

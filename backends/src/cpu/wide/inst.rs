@@ -41,7 +41,7 @@ impl Splat {
 
 /// A memory operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MemoryRef {
     /// Element `offset` of a contiguous access, relative to the current element.
     Along {
         access: usize,
@@ -78,7 +78,7 @@ pub(super) enum Place {
 pub(super) enum Operand {
     Register(Reg),
     Splat(Splat),
-    Memory(Place),
+    Memory(MemoryRef),
     Immediate(u8),
     /// The number of the current element, in a general-purpose register.
     Index,
@@ -151,7 +151,7 @@ pub(super) struct Body {
 impl Body {
     /// Whether the code accesses accumulators of lanes in memory.
     pub(super) fn has_lanes(&self) -> bool {
-        let is_lane = |operand: &Operand| matches!(operand, Operand::Memory(Place::Lane { .. }));
+        let is_lane = |operand: &Operand| matches!(operand, Operand::Memory(MemoryRef::Lane { .. }));
         self.items.iter().any(|item| matches!(item, Item::Plain(plain) if plain.from.iter().any(is_lane)))
     }
 }
@@ -189,7 +189,7 @@ impl Operand {
     /// The register of the operand, or the one that addresses it.
     pub(super) fn register(self) -> Option<Reg> {
         match self {
-            Operand::Register(reg) | Operand::Memory(Place::Scattered { numbers: reg, .. }) => Some(reg),
+            Operand::Register(reg) | Operand::Memory(MemoryRef::Scattered { numbers: reg, .. }) => Some(reg),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::divide::Divisor;
-use super::inst::{Body, Class, Fma, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat};
+use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Slot, Splat};
 use super::machine::Isa;
 use super::neighbours::Loaded;
 use super::{strided, table};
@@ -78,7 +78,7 @@ impl Shared {
 
     pub(super) fn vector(&mut self, bytes: [u8; 64]) -> Operand {
         let found = self.vectors.iter().position(|known| *known == bytes);
-        Operand::Memory(Place::Pool(found.unwrap_or_else(|| {
+        Operand::Memory(MemoryRef::Pool(found.unwrap_or_else(|| {
             self.vectors.push(bytes);
             self.vectors.len() - 1
         })))
@@ -319,7 +319,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             Scalar::Bool(v) => {
                 // A constant mask: any mask compared with itself.
                 let code = if v { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
-                let any = Operand::Memory(Place::Slot(self.shared.slot(Argument::Count)));
+                let any = Operand::Memory(MemoryRef::Slot(self.shared.slot(Argument::Count)));
                 let any = self.mask(Code::VEX_Kmovw_kr_km16, &[any]);
                 vec![self.mask(code, &[any, any])]
             }
@@ -330,7 +330,7 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Registers {
         if dtype == Dtype::Bool {
             let slot = self.shared.slot(Argument::Mask(value));
-            return vec![self.mask(Code::VEX_Kmovw_kr_km16, &[Operand::Memory(Place::Slot(slot))])];
+            return vec![self.mask(Code::VEX_Kmovw_kr_km16, &[Operand::Memory(MemoryRef::Slot(slot))])];
         }
         let slot = self.shared.slot(Argument::Value(value));
         if is_wide(dtype) {
@@ -370,7 +370,7 @@ impl LeafEmitter for WideX86<'_, '_> {
         if !a.contiguous() {
             return self.gather(access, gathered, is_wide(dtype));
         }
-        let along = |offset| Operand::Memory(Place::Along { access, offset });
+        let along = |offset| Operand::Memory(MemoryRef::Along { access, offset });
         let here = along(self.offset);
         let lanes = self.active_lanes(0, true);
         let one = |l: &mut Self, code| vec![l.computes(Class::Vector, code, None, &[here], lanes)];
@@ -401,7 +401,7 @@ impl LeafEmitter for WideX86<'_, '_> {
             return self.scatter(access, gathered, is_wide(dtype), value);
         }
         let store = |l: &mut Self, code, part: usize, value| {
-            let place = Operand::Memory(Place::Along { access, offset: l.offset + l.isa().half() * part as i32 });
+            let place = Operand::Memory(MemoryRef::Along { access, offset: l.offset + l.isa().half() * part as i32 });
             let lanes = l.active_lanes(part, false);
             l.store_at(code, place, value, lanes);
         };

@@ -47,7 +47,7 @@ use self::prefetch::{Prefetch, Prefetches};
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 use super::emit::{Emitter, own_memory};
-use super::leaf::{Access, Inst, Leaf, Step};
+use super::leaf::{Access, Inst, Leaf, LeafStep};
 
 /// The properties of a kernel that its leaves need.
 pub(super) struct Wide {
@@ -92,28 +92,28 @@ fn bytes_of(program: &Program, buffer: BufferId) -> Size {
 
 /// Whether all operations of a leaf are supported here.
 pub(super) fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
-    has_steps(e, leaf, &leaf.steps) && !leaf.steps.iter().any(|step| matches!(step, Step::Nest(_)))
+    has_steps(e, leaf, &leaf.steps) && !leaf.steps.iter().any(|step| matches!(step, LeafStep::Nest(_)))
 }
 
 /// Whether all steps are supported here. The steps of an inner loop form a leaf of their own.
-pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[Step]) -> bool {
+pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[LeafStep]) -> bool {
     let Some(Wide { isa, .. }) = e.wide else { return false };
     let has = |inst: &Inst, dtype| lanes::has(leaf, inst, dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, dtype));
     let mut all = true;
     leaf.for_each_step(steps, &mut |step| {
         all &= match step {
-            Step::Value(id) => {
+            LeafStep::Value(id) => {
                 let (dtype, inst) = &leaf.values[*id];
                 has(inst, *dtype)
             }
-            Step::Store { access, value } => {
+            LeafStep::Store { access, value } => {
                 leaf.accesses[*access].contiguous() || isa != Isa::Avx2 && leaf.values[*value].0.bytes() >= 4
             }
-            Step::Nest(nest) => nest.reductions.iter().all(|r| {
+            LeafStep::Nest(nest) => nest.reductions.iter().all(|r| {
                 let joined = Inst::Binary(r.fold.primitive(), r.input, r.input);
                 has(&joined, r.fold.dtype)
             }),
-            Step::Branch(_) | Step::Scalar(..) => true,
+            LeafStep::Branch(_) | LeafStep::Scalar(..) => true,
         };
     });
     all
@@ -272,7 +272,7 @@ fn allows_non_temporal(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> bool {
 fn non_temporal_accesses(e: &Emitter<'_>, leaf: &Leaf) -> Vec<usize> {
     let mut found = vec![];
     for step in &leaf.steps {
-        if let Step::Store { access, .. } = step
+        if let LeafStep::Store { access, .. } = step
             && allows_non_temporal(e, leaf, *access)
         {
             found.push(*access);

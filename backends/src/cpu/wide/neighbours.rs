@@ -7,12 +7,12 @@
 use iced_x86::Code;
 use ir::Dtype;
 
-use super::inst::{Operand, Place};
+use super::inst::{MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
 use super::machine::Isa;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::{Inst, Leaf, Step};
+use crate::cpu::leaf::{Inst, Leaf, LeafStep};
 
 /// The minimum number of neighbouring loads for which this pays off.
 const LEAST: usize = 3;
@@ -51,13 +51,13 @@ impl Neighbours {
         let mut stored = vec![];
         for step in &leaf.steps {
             match step {
-                Step::Value(id) => {
+                LeafStep::Value(id) => {
                     if let Inst::Load(access) = leaf.values[*id].1 {
                         loads.push(access);
                     }
                 }
-                Step::Store { access, .. } => stored.push(leaf.accesses[*access].buffer),
-                Step::Scalar(..) | Step::Nest(_) | Step::Branch(_) => {}
+                LeafStep::Store { access, .. } => stored.push(leaf.accesses[*access].buffer),
+                LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) => {}
             }
         }
         loads.retain(|access| {
@@ -104,7 +104,7 @@ impl WideX86<'_, '_> {
         let mut vectors = vec![];
         for family in &neighbours.0 {
             let first = family.members.iter().find(|(_, apart)| *apart == 0).map_or(0, |(access, _)| *access);
-            let place = |n| Operand::Memory(Place::Along { access: first, offset: n * lanes(family.dtype) });
+            let place = |n| Operand::Memory(MemoryRef::Along { access: first, offset: n * lanes(family.dtype) });
             let mut load = |n| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(n)]);
             vectors.push((0..family.vectors).map(&mut load).collect());
         }

@@ -29,7 +29,7 @@ use super::lanes::{Argument, Shared};
 use super::machine::Memory;
 use crate::cpu::emit::Emitter;
 use crate::cpu::formula::{Formula, Rule};
-use crate::cpu::leaf::{Access, Inst, Leaf, Step};
+use crate::cpu::leaf::{Access, Inst, Leaf, LeafStep};
 
 /// Arrays larger than this do not stay in a core's caches.
 const FAR: i64 = 2 << 20;
@@ -129,7 +129,7 @@ impl Prefetches {
     pub(super) fn of(e: &Emitter<'_>, leaf: &Leaf) -> Prefetches {
         let mut found: Vec<usize> = vec![];
         leaf.for_each_step(&leaf.steps, &mut |step| {
-            let Step::Value(id) = step else { return };
+            let LeafStep::Value(id) = step else { return };
             let Inst::Load(access) = leaf.values[*id].1 else { return };
             let a = &leaf.accesses[access];
             if is_dense(e, leaf, a) && !found.iter().any(|other| is_near(a, &leaf.accesses[*other])) {

@@ -16,7 +16,7 @@ use ir::{Dtype, Monoid, Order};
 
 use super::allocate::{self, PinnedConstants, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
-use super::inst::{Body, Class, Item, Lanes, Operand, Place, Plain, Reg, Region, Slot, Splat, interleave};
+use super::inst::{Body, Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Slot, Splat, interleave};
 use super::lanes::{Argument, Registers, Shared, WideX86};
 use super::prefetch::Prefetches;
 use super::table::{binary, extreme, float};
@@ -433,7 +433,7 @@ fn endings(isa: Isa, accumulators: &[Accumulator], made: &mut Make<'_>) -> Vec<(
             }
             for (accumulator, noted) in accumulators.iter().zip(noted) {
                 let code = if accumulator.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-                let place = Operand::Memory(Place::Slot(accumulator.result));
+                let place = Operand::Memory(MemoryRef::Slot(accumulator.result));
                 let result = l.unless(noted, accumulator);
                 l.store_at(code, place, result, Lanes::All);
             }
@@ -562,7 +562,7 @@ impl WideX86<'_, '_> {
         for (part, x) in elements.iter().enumerate() {
             let first = self.isa().bytes().cast_signed() * (accumulator.memory.cast_signed() + part as i32);
             let offset = first + self.offset * width.cast_signed();
-            let lane = Operand::Memory(Place::Lane { offset, width });
+            let lane = Operand::Memory(MemoryRef::Lane { offset, width });
             let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
             let joined = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, old, *x);
             let mut new = joined;
@@ -585,7 +585,7 @@ impl WideX86<'_, '_> {
                 let from = if number == 0 { none } else { Operand::Fixed(accumulator.register) };
                 self.set(copy(accumulator.fold.dtype), accumulator.register + number, &[from], Lanes::All);
             } else {
-                let place = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
+                let place = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
                 self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, none, Lanes::All);
             }
         }
@@ -594,7 +594,7 @@ impl WideX86<'_, '_> {
     /// Stores lanes to memory.
     fn keep(&mut self, accumulator: &Accumulator) {
         for number in 0..accumulator.registers() {
-            let place = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
+            let place = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
             let lanes = Operand::Fixed(accumulator.register + number);
             self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, lanes, Lanes::All);
         }
@@ -612,8 +612,9 @@ impl WideX86<'_, '_> {
     fn merge_in_memory(&mut self, accumulator: &Accumulator, held: u32, step: Step) {
         for (low, high) in step.pairs() {
             for number in 0..held as usize {
-                let place =
-                    |k: usize| Operand::Memory(Place::Own(accumulator.memory as usize + k * held as usize + number));
+                let place = |k: usize| {
+                    Operand::Memory(MemoryRef::Own(accumulator.memory as usize + k * held as usize + number))
+                };
                 let [a, b] = [low, high].map(|k| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(k)]));
                 let merged = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, a, b);
                 self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(low), merged, Lanes::All);
@@ -624,7 +625,7 @@ impl WideX86<'_, '_> {
     /// Loads lanes from memory.
     fn load_lanes(&mut self, accumulator: &Accumulator) {
         for number in 0..accumulator.registers() {
-            let from = Operand::Memory(Place::Own((accumulator.memory + number) as usize));
+            let from = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
             self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, accumulator.register + number, &[from], Lanes::All);
         }
     }

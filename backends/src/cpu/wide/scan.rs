@@ -10,12 +10,12 @@ use ir::sabotage::{self, Bug};
 
 use super::allocate::{self, PinnedConstants};
 use super::assemble::{Assembler, END};
-use super::inst::{Lanes, Operand, Place, Slot, Splat};
+use super::inst::{Lanes, MemoryRef, Operand, Slot, Splat};
 use super::lanes::{Argument, Registers, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::{Leaf, LeafEmitter, Step};
+use crate::cpu::leaf::{Leaf, LeafEmitter, LeafStep};
 use crate::cpu::scalar;
 use crate::fold::Fold;
 
@@ -50,7 +50,7 @@ impl Scanner {
             return None;
         }
         let mut leaf = Leaf::build(e, index, body, &[input])?;
-        let Some(Step::Store { access, .. }) = leaf.steps.pop() else { return None };
+        let Some(LeafStep::Store { access, .. }) = leaf.steps.pop() else { return None };
         if !takes(e, &leaf) {
             return None;
         }
@@ -97,7 +97,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
     let beginning = l.body;
     let mut l = WideX86::new(e, leaf, &mut shared);
     let low = if is_wide(fold.dtype) { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
-    l.store_at(low, Operand::Memory(Place::Slot(result)), Operand::Fixed(CARRIED), Lanes::All);
+    l.store_at(low, Operand::Memory(MemoryRef::Slot(result)), Operand::Fixed(CARRIED), Lanes::All);
     let ending = l.body;
 
     let mut asm = Assembler::new(addresses, &mut shared);

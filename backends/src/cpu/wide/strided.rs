@@ -4,7 +4,7 @@
 
 use iced_x86::Code;
 
-use super::inst::{Class, Lanes, Operand, Place};
+use super::inst::{Class, Lanes, MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
 use crate::cpu::leaf::Access;
 
@@ -37,7 +37,7 @@ impl WideX86<'_, '_> {
             Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32
         };
         let numbers = self.lane_numbers_by(lanes, |lane| lanes - 1 - lane);
-        let place = Operand::Memory(Place::Stepped { access, step: -1, offset: 1 - lanes - offset });
+        let place = Operand::Memory(MemoryRef::Stepped { access, step: -1, offset: 1 - lanes - offset });
         self.vector(code, &[numbers, place])
     }
 
@@ -56,7 +56,7 @@ impl WideX86<'_, '_> {
     fn picked(&mut self, access: usize, step: i32, offset: i32, lanes: i32) -> Operand {
         // The last vector ends with the last element, so that nothing behind it is loaded.
         let begin = |vector: i32| (vector * lanes).min((lanes - 1) * (step - 1));
-        let load = |vector| Operand::Memory(Place::Stepped { access, step, offset: offset * step + begin(vector) });
+        let load = |vector| Operand::Memory(MemoryRef::Stepped { access, step, offset: offset * step + begin(vector) });
         let code = if lanes == 8 {
             Code::EVEX_Vpermt2q_zmm_k1z_zmm_zmmm512b64
         } else {

@@ -26,7 +26,7 @@ pub(super) fn slots(program: &Program) -> Result {
         let mut before = BufferId::reserved_value();
         for id in members.iter().copied() {
             match program.buffers.get(id).map(|b| &b.role) {
-                Some(Role::Temp) if lives.span(id).is_none() => return broken(id, "is mentioned by no kernel"),
+                Some(Role::Temp) if lives.live_range(id).is_none() => return broken(id, "is mentioned by no kernel"),
                 Some(Role::Temp | Role::Output(_)) => {}
                 _ => return broken(id, "is no temporary or output"),
             }

@@ -3,8 +3,8 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, Extent, FunctionId, IndexId, Input, Law, LoopKind, Merge, Op, Place, Program, Prologue, Purpose,
-    ReducerId, Relation, Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, CheckKind, Extent, FunctionId, IndexId, Input, Law, LoopKind, Merge, Op, Program, Prologue,
+    Purpose, ReducerId, Relation, Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::renumber;
 use ir::{
@@ -75,9 +75,9 @@ fn declare(c: &mut Choices<'_>) -> Program {
         };
         program.buffers.push(Buffer { name: format!("{} {k}", c.of(&NAMES)), dtype, shape, role });
     }
-    let what = Place::Axis { array: c.of(&NAMES).into(), axis: 1 };
+    let what = CheckKind::Axis { array: c.of(&NAMES).into(), axis: 1 };
     program.sites.push(Site { origin: c.origin(), what });
-    program.sites.push(Site { origin: c.origin(), what: Place::Elements(ReduceOp::Position(Extreme::Least)) });
+    program.sites.push(Site { origin: c.origin(), what: CheckKind::Elements(ReduceOp::Position(Extreme::Least)) });
     program.requires.push(Requirement {
         left: c.size(3),
         relation: c.of(&[Relation::Equal, Relation::AtMost]),

@@ -147,7 +147,7 @@ fn lives_reach_over_loops() {
     let lives = Lives::of(&program);
     let span = |name: &str| {
         let id = program.buffers.iter().find(|(_, b)| b.name == name).map(|(id, _)| id).unwrap();
-        lives.span(id).map(|span| (span.first.as_u32(), span.last.as_u32()))
+        lives.live_range(id).map(|range| (range.first.as_u32(), range.last.as_u32()))
     };
     assert_eq!(span("x"), Some((0, 3)));
     assert_eq!(span("x1"), Some((0, 3)));
@@ -166,7 +166,7 @@ fn lives_reach_over_loops() {
     let lives = Lives::of(&program);
     for (id, buffer) in &program.buffers {
         if ["w", "x", "x1"].contains(&buffer.name.as_str()) {
-            assert_eq!(lives.span(id).map(|s| s.last.as_u32()), Some(3), "{}", buffer.name);
+            assert_eq!(lives.live_range(id).map(|s| s.last.as_u32()), Some(3), "{}", buffer.name);
         }
     }
     for slots in ["%w, %x", "%w, %y", "%x1, %u", "%x, %x1"] {

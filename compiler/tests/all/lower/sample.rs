@@ -1,7 +1,7 @@
 //! Checked programs written by hand: such as the checker would make, and some that it would not.
 
 use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Prefix, Subscript, Type};
-use ir::nest::{Place, Site, Symbol, SymbolSource};
+use ir::nest::{CheckKind, Site, Symbol, SymbolSource};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size};
 
 pub struct Sample {
@@ -121,7 +121,7 @@ impl Sample {
 
     /// An element of an array of rank 1 at a checked subscript.
     pub fn gather(&mut self, array: ExprId, value: ExprId) -> ExprId {
-        let site = Site { origin: Origin::default(), what: Place::Axis { array: "x".to_string(), axis: 0 } };
+        let site = Site { origin: Origin::default(), what: CheckKind::Axis { array: "x".to_string(), axis: 0 } };
         let check = Some(self.checked.sites.push(site));
         let dtype = self.dtype(array);
         self.scalar(Kind::Access { array, at: vec![Subscript { value, affine: None, check }] }, dtype)
