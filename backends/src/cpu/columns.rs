@@ -117,7 +117,7 @@ struct Phases<'l> {
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
     let spread: BTreeSet<BufferId> = leaf.accesses.iter().filter(|a| a.spread).map(|a| a.buffer).collect();
     let mut scratch = Size::default();
-    for buffer in spread.iter().map(|b| &e.program.buffers[*b]) {
+    for buffer in spread.iter().map(|b| &e.unit.program.buffers[*b]) {
         let bytes = Size::constant(i64::try_from(buffer.dtype.bytes()).expect("a small number"));
         scratch = &scratch + &buffer.shape.iter().fold(bytes, |product, length| &product * length);
     }
@@ -333,8 +333,8 @@ impl ColumnRange<'_> {
         let mut done = from;
         let mut step = count;
         while step > 0 {
-            // With 4 groups of 4 columns: of 30 columns, 16 are one step of four groups, then 12 are
-            // three steps of a single group, and 2 are left.
+            // With 4 groups of 4 columns: of 30 columns, 16 are one step of four groups, then 12
+            // are three steps of a single group, and 2 are left.
             let whole = e.b.ins().band_imm_s(columns, -(step * GROUP));
             let stop = e.b.ins().iadd(from, whole);
             e.counted(done, stop, step * GROUP, &[], |e, i, _| {

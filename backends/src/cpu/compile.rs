@@ -24,10 +24,11 @@ use ir::{Size, visit};
 
 use super::columns::Columns;
 use super::cost::Cost;
-use super::emit::{Emitter, Exits, Params, SizeTable, Unit, slot_table};
+use super::emit::{Emitter, SizeTable};
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Effort, Helpers, Host};
 use super::lanes::Chunks;
+use super::state::{Exits, Params, Unit, slot_table};
 use super::sync::cores;
 use super::unfolded::unfold;
 use super::wide::{Isa, Memory, Wide};
@@ -409,7 +410,7 @@ fn emit(
     }
     e.b.ins().jump(exits.cancelled, &[]);
     e.b.switch_to_block(exits.cancelled);
-    if e.non_temporal {
+    if e.wide.as_ref().is_some_and(Wide::has_non_temporal_stores) {
         // Non-temporal stores are weakly ordered: fence them before anyone learns that the kernel
         // is done.
         e.b.ins().fence();

@@ -1,23 +1,21 @@
-//! The state of code generation for a function, shared by all forms of loops: scopes of values and
-//! indices, structured control flow with loop-carried values, sizes, addresses and scratch memory.
+//! The code generator of a function, with operations that all forms of loops share: structured
+//! control flow with loop-carried values, sizes, addresses and scratch memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cranelift_codegen::entity::SecondaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
-use ir::build::Values;
 use ir::linear::Linear;
-use ir::nest::{BufferId, IndexId, Program, SlotId, Subscript, ValueId};
-use ir::sched::Part;
+use ir::nest::{BufferId, IndexId, Subscript, ValueId};
 use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
 use super::formula::{Formula, Rule};
 use super::jit::{Helpers, Host};
 use super::scalar;
+use super::state::{Exits, Indices, Local, Params, Scope, Scratch, Unit};
 use super::wide::{Distance, Memory, Wide};
 use crate::abi::FaultRecord;
 
@@ -69,91 +67,22 @@ impl SizeTable {
     }
 }
 
-/// The memory slot of each buffer that shares its memory.
-pub(super) type SlotTable = SecondaryMap<BufferId, Option<SlotId>>;
-
-/// The slots of a program's buffers.
-pub(super) fn slot_table(program: &Program) -> SlotTable {
-    let mut table = SlotTable::new();
-    for (slot, members) in &program.slots {
-        members.iter().for_each(|id| table[*id] = Some(slot));
-    }
-    table
-}
-
-/// The values of a kernel, or of a function while it is being inlined.
-pub(super) struct Scope<'a> {
-    pub(super) dtypes: &'a Values,
-    /// The types of values that code generation has added.
-    fresh: Vec<Dtype>,
-    values: SecondaryMap<ValueId, Option<Value>>,
-}
-
-impl<'a> Scope<'a> {
-    pub(super) fn new(dtypes: &'a Values) -> Scope<'a> {
-        Scope { dtypes, fresh: vec![], values: SecondaryMap::new() }
-    }
-}
-
-/// A buffer of rank 1 in the kernel's scratch memory that code generation has added.
-struct Local {
-    dtype: Dtype,
-    base: Value,
-}
-
-/// A unit of code generation: a part of a program, which becomes one function.
-#[derive(Clone, Copy)]
-pub(super) struct Unit<'a> {
-    pub(super) program: &'a Program,
-    pub(super) slots: &'a SlotTable,
-    pub(super) part: &'a Part,
-}
-
 /// The code generator of one function.
 pub(super) struct Emitter<'a> {
     pub(super) b: FunctionBuilder<'a>,
     pub(super) helpers: Helpers<'a>,
-    pub(super) program: &'a Program,
-    slots: &'a SlotTable,
+    pub(super) unit: Unit<'a>,
     pub(super) scope: Scope<'a>,
     sizes: &'a mut SizeTable,
-    /// The value of each index in scope, and the depth of its loop.
-    indices: SecondaryMap<IndexId, Option<(Value, u32)>>,
-    /// The extents of the loops of indices, if sizes determine them.
-    lengths: BTreeMap<IndexId, Size>,
-    fresh_index: u32,
-    depth: u32,
-    locals: Vec<Local>,
-    scratch_used: u32,
+    indices: Indices,
+    scratch: Scratch,
     pub(super) columns: Columns,
     /// The number of comparisons at which the current loop has been split.
     pub(super) split_depth: u32,
-    /// Indices of loops over partial results, one iteration per chunk.
-    pub(super) joins: &'a [IndexId],
     /// The state for leaves with wide vectors, if the machine has them.
     pub(super) wide: Option<Wide>,
-    /// Whether the function has non-temporal stores.
-    pub(super) non_temporal: bool,
     pub(super) params: Params,
     pub(super) exits: Exits,
-}
-
-/// The exit blocks of the function.
-#[derive(Clone, Copy)]
-pub(super) struct Exits {
-    /// Returns 1, after the fault record has been written.
-    pub(super) fault: cl::Block,
-    /// Returns 0, as at the end of the function.
-    pub(super) cancelled: cl::Block,
-}
-
-/// The parameters of the function; see `abi::KernelFn`.
-#[derive(Clone, Copy)]
-pub(super) struct Params {
-    pub(super) buffers: Value,
-    pub(super) sizes: Value,
-    pub(super) scratch: Value,
-    pub(super) fault: Value,
 }
 
 /// Flags for memory that only the kernel accesses: aligned, and not aliased by buffers.
@@ -175,25 +104,17 @@ impl<'a> Emitter<'a> {
         params: Params,
         exits: Exits,
     ) -> Emitter<'a> {
-        let Unit { program, slots, part } = unit;
         Emitter {
             b,
             helpers,
-            program,
-            slots,
-            scope: Scope::new(&part.kernel.values),
+            unit,
+            scope: Scope::new(&unit.part.kernel.values),
             sizes,
-            indices: SecondaryMap::new(),
-            lengths: BTreeMap::new(),
-            fresh_index: u32::try_from(part.kernel.indices.len()).unwrap_or(u32::MAX),
-            depth: 0,
-            locals: vec![],
-            scratch_used: 0,
+            indices: Indices::new(unit.part.kernel.indices.len()),
+            scratch: Scratch::default(),
             columns: Columns::default(),
             split_depth: 0,
-            joins: &part.joins,
             wide: None,
-            non_temporal: false,
             params,
             exits,
         }
@@ -202,56 +123,48 @@ impl<'a> Emitter<'a> {
     // Values, indices and sizes.
 
     pub(super) fn value(&self, v: ValueId) -> Value {
-        self.scope.values[v].expect("a verified program defines values before it uses them")
+        self.scope.get(v).expect("a verified program defines values before it uses them")
     }
 
     /// The value, if it is already defined.
     pub(super) fn defined(&self, v: ValueId) -> Option<Value> {
-        self.scope.values[v]
+        self.scope.get(v)
     }
 
     pub(super) fn define(&mut self, v: ValueId, value: Value) {
-        self.scope.values[v] = Some(value);
+        self.scope.define(v, value);
     }
 
     pub(super) fn dtype(&self, v: ValueId) -> Dtype {
-        let fresh = || self.scope.fresh[v.as_u32() as usize - self.scope.dtypes.len()];
-        self.scope.dtypes.get(v).copied().unwrap_or_else(fresh)
+        self.scope.dtype(v)
     }
 
     /// Adds a value that the program does not have.
     pub(super) fn new_value(&mut self, dtype: Dtype) -> ValueId {
-        let scope = &mut self.scope;
-        scope.fresh.push(dtype);
-        ValueId::from_u32(u32::try_from(scope.dtypes.len() + scope.fresh.len() - 1).expect("few values"))
+        self.scope.add(dtype)
     }
 
     /// Adds an index that the program does not have.
     pub(super) fn new_index(&mut self) -> IndexId {
-        self.fresh_index += 1;
-        IndexId::from_u32(self.fresh_index - 1)
+        self.indices.add()
     }
 
     pub(super) fn bind(&mut self, index: IndexId, value: Value) {
-        self.indices[index] = Some((value, self.depth));
-    }
-
-    fn index(&self, index: IndexId) -> (Value, u32) {
-        self.indices[index].expect("a verified program uses indices inside their loops")
+        self.indices.bind(index, value);
     }
 
     /// The value of an index in scope.
     pub(super) fn index_value(&self, index: IndexId) -> Value {
-        self.index(index).0
+        self.indices.get(index).0
     }
 
     /// The extent of an index's loop, if sizes determine it.
     pub(super) fn length(&self, index: IndexId) -> Option<&Size> {
-        self.lengths.get(&index)
+        self.indices.length(index)
     }
 
     pub(super) fn set_length(&mut self, index: IndexId, length: Size) {
-        self.lengths.insert(index, length);
+        self.indices.set_length(index, length);
     }
 
     pub(super) fn int(&mut self, value: i64) -> Value {
@@ -295,7 +208,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn add_terms(&mut self, base: Option<Value>, affine: &Affine<IndexId>, factor: i64) -> Value {
-        let mut terms: Vec<_> = affine.terms().iter().map(|(i, c)| (self.index(*i), c)).collect();
+        let mut terms: Vec<_> = affine.terms().iter().map(|(i, c)| (self.indices.get(*i), c)).collect();
         // n * i + j with i outside of j: n * i is added to the base first, and hoisted with it.
         terms.sort_by_key(|((_, depth), _)| *depth);
         let mut sum = base;
@@ -318,31 +231,27 @@ impl<'a> Emitter<'a> {
 
     /// The size of the scratch memory that the function needs in bytes.
     pub(super) fn scratch_used(&self) -> usize {
-        self.scratch_used as usize
+        self.scratch.used()
     }
 
     /// Allocates scratch memory.
     pub(super) fn scratch(&mut self, bytes: usize) -> Value {
-        let offset = self.scratch_used;
-        // Whole cache lines, so that accumulators of different reductions do not share any.
-        let bytes = u32::try_from(bytes.next_multiple_of(64)).expect("scratch is bounded");
-        self.scratch_used = offset.checked_add(bytes).expect("scratch is bounded");
+        let offset = self.scratch.allocate(bytes);
         self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
     }
 
     /// Allocates a buffer of rank 1 in scratch memory.
     pub(super) fn local(&mut self, dtype: Dtype, elements: usize) -> BufferId {
         let base = self.scratch(elements * dtype.bytes());
-        self.locals.push(Local { dtype, base });
-        BufferId::from_u32(u32::try_from(self.program.buffers.len() + self.locals.len() - 1).expect("few buffers"))
+        self.scratch.add(self.unit.program, Local { dtype, base })
     }
 
-    fn as_local(&self, buffer: BufferId) -> Option<&Local> {
-        self.locals.get((buffer.as_u32() as usize).checked_sub(self.program.buffers.len())?)
+    fn as_local(&self, buffer: BufferId) -> Option<Local> {
+        self.scratch.local(self.unit.program, buffer)
     }
 
     pub(super) fn buffer_dtype(&self, buffer: BufferId) -> Dtype {
-        self.as_local(buffer).map_or_else(|| self.program.buffers[buffer].dtype, |local| local.dtype)
+        self.as_local(buffer).map_or_else(|| self.unit.program.buffers[buffer].dtype, |local| local.dtype)
     }
 
     /// The address of a buffer's first element.
@@ -360,7 +269,7 @@ impl<'a> Emitter<'a> {
     /// or of its slot if it shares memory.
     pub(super) fn buffer_memory(&mut self, buffer: BufferId) -> MemFlagsData {
         // Buffers count up from 0, slots down from the largest number, so that they do not meet.
-        let user_id = self.slots[buffer].map_or(buffer.as_u32(), |slot| u32::MAX - slot.as_u32());
+        let user_id = self.unit.slots[buffer].map_or(buffer.as_u32(), |slot| u32::MAX - slot.as_u32());
         let region = AliasRegionData { user_id, description: "buffer".into() };
         let region = self.b.func.dfg.alias_regions.insert(region);
         MemFlagsData::new().with_notrap().with_alias_region(Some(region))
@@ -368,7 +277,7 @@ impl<'a> Emitter<'a> {
 
     /// The element number of an access.
     pub(super) fn linear(&self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Linear {
-        Linear::of(self.program, buffer, view, at)
+        Linear::of(self.unit.program, buffer, view, at)
     }
 
     /// The value of an element number.
@@ -509,10 +418,10 @@ impl<'a> Emitter<'a> {
         let exit = self.new_block(initial);
         self.b.ins().jump(head, &Self::arguments(initial));
         self.b.switch_to_block(head);
-        self.depth += 1;
+        self.indices.enter();
         let carried = self.b.block_params(head).to_vec();
         let (again, next) = body(self, &carried);
-        self.depth -= 1;
+        self.indices.leave();
         let next = Self::arguments(&next);
         // Both targets take the carried values: after the last iteration they are the results.
         self.b.ins().brif(again, head, &next, exit, &next);

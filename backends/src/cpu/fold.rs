@@ -30,7 +30,7 @@ impl Merging {
         match self {
             Merging::Fold(fold) => vec![fold.empty(e)],
             Merging::Reducer(id) => {
-                let program = e.program;
+                let program = e.unit.program;
                 program.reducers[id].identity.iter().map(|value| scalar::constant(&mut e.b, *value)).collect()
             }
         }
@@ -104,7 +104,7 @@ pub(super) struct Levels {
 
 impl Levels {
     pub(super) fn new(e: &mut Emitter<'_>, merging: Merging) -> Levels {
-        let layout = Layout::new(merging.registers(e.program));
+        let layout = Layout::new(merging.registers(e.unit.program));
         Levels { merging, slots: e.scratch(LEVELS * layout.bytes()), layout }
     }
 

@@ -259,9 +259,9 @@ extern "C" fn gemm_wide_f32(call: *const GemmCall) {
 
 /// See [`Carry::wait`].
 extern "C" fn await_turn(carry: *const Carry, number: i64, cancelled: *const AtomicBool) {
-    // SAFETY: compiled code passes the address of a carry, which the run initialized before the kernel
-    // began, and the cancellation flag of the run; both outlive the kernel. `wait` reads only the
-    // atomic fields of the entry.
+    // SAFETY: compiled code passes the address of a carry, which the run initialized before the
+    // kernel began, and the cancellation flag of the run; both outlive the kernel. `wait` reads
+    // only the atomic fields of the entry.
     let (carry, cancelled) = unsafe { (&*carry, &*cancelled) };
     carry.wait(number, cancelled);
 }

@@ -166,7 +166,7 @@ pub(super) struct StateLanes {
 
 impl StateLanes {
     fn new(e: &mut Emitter<'_>, merging: Merging) -> StateLanes {
-        let layout = Layout::new(merging.registers(e.program));
+        let layout = Layout::new(merging.registers(e.unit.program));
         StateLanes { merging, base: e.scratch(LANES * layout.bytes()), layout }
     }
 

@@ -464,8 +464,8 @@ impl Emitter<'_> {
         results
     }
 
-    /// The part of the state that belongs to picks, after `count` contiguous elements, the first with
-    /// the number `base`.
+    /// The part of the state that belongs to picks, after `count` contiguous elements, the first
+    /// with the number `base`.
     fn pick(&mut self, l: &LeafLoop<'_>, base: Value, count: Value, state: &[Value]) -> Vec<Value> {
         let Some(source) = &l.source else { return state.to_vec() };
         let mut rest = state;

@@ -332,7 +332,7 @@ impl Leaf {
     /// values that the caller needs.
     pub(super) fn build(e: &Emitter<'_>, index: IndexId, body: &Block, wanted: &[ValueId]) -> Option<Leaf> {
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
-        let is_scratch = |b: &BufferId| e.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
+        let is_scratch = |b: &BufferId| e.unit.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
         let mut spread: BTreeSet<BufferId> = stored.iter().copied().filter(is_scratch).collect();
         // A buffer that is subscripted by the leaf's index has elements for all iterations already.
         visit::for_each_statement(body, &mut |statement| {
@@ -460,7 +460,7 @@ impl Build<'_, '_> {
             self.names.insert(r.result, Name::Varying(result));
             found.push(NestReduction { fold, input, result });
         }
-        let joins = l.dims.iter().any(|(index, _)| self.e.joins.contains(index));
+        let joins = l.dims.iter().any(|(index, _)| self.e.unit.part.joins.contains(index));
         self.leaf.steps.push(LeafStep::Nest(Nest { dims: l.dims.clone(), body, reductions: found, joins }));
         Some(())
     }
@@ -566,7 +566,7 @@ impl Build<'_, '_> {
 
     /// Inlines a function of the program.
     fn call(&mut self, function: FunctionId, arguments: &[LeafId]) -> Option<LeafId> {
-        let function = &self.e.program.functions[function];
+        let function = &self.e.unit.program.functions[function];
         let mut names: BTreeMap<ValueId, LeafId> = BTreeMap::new();
         names.extend(function.params.iter().copied().zip(arguments.iter().copied()));
         self.inline(&function.body, &function.values, &mut names)?;

@@ -4,7 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `compile`, `jit` | from a program to machine code; ownership of the code; helpers that it calls |
-//! | `emit`, `nest`, `scalar` | the state of code generation; loop nests; scalar operations |
+//! | `emit`, `state`, `nest`, `scalar` | the code generator and its state; loop nests; scalar operations |
 //! | `leaf`, `branch` | innermost loops that can be vectorized, independent of the vector width |
 //! | `vectors`, `lanes128`, `wide` | their code: 128-bit vectors of Cranelift, or our own AVX2 and AVX-512 |
 //! | `index_split`, `transpose_tiles`, `transpose` | loop splitting at comparisons; tiled transposition |
@@ -55,6 +55,7 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod state;
 mod steps;
 mod strips;
 mod sync;

@@ -11,8 +11,9 @@ use ir::linear::mergeable;
 use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
 
-use super::emit::{Emitter, Scope, own_memory};
+use super::emit::{Emitter, own_memory};
 use super::leaf::Leaf;
+use super::state::Scope;
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
 
@@ -118,7 +119,7 @@ impl<'a> Emitter<'a> {
 
     /// Inlines a function of the program.
     fn call(&mut self, function: FunctionId, arguments: &[ValueId]) -> Value {
-        let function = &self.program.functions[function];
+        let function = &self.unit.program.functions[function];
         let arguments: Vec<Value> = arguments.iter().map(|a| self.value(*a)).collect();
         let outer = std::mem::replace(&mut self.scope, Scope::new(&function.values));
         for (param, argument) in function.params.iter().zip(arguments) {
@@ -132,7 +133,7 @@ impl<'a> Emitter<'a> {
 
     /// Inlines the merge of a reducer of the program.
     pub(super) fn merge(&mut self, id: ReducerId, a: &[Value], b: &[Value]) -> Vec<Value> {
-        let reducer = &self.program.reducers[id];
+        let reducer = &self.unit.program.reducers[id];
         let outer = std::mem::replace(&mut self.scope, Scope::new(&reducer.values));
         for (param, argument) in reducer.params.iter().zip(a.iter().chain(b)) {
             self.define(*param, *argument);
@@ -273,7 +274,7 @@ impl<'a> Emitter<'a> {
             match axes.last_mut() {
                 Some(last)
                     if sabotage::on(Bug::MergedLoops)
-                        || mergeable(self.program, dims[k - 1].0, *index, extent, bodies) =>
+                        || mergeable(self.unit.program, dims[k - 1].0, *index, extent, bodies) =>
                 {
                     last.merged.push(std::mem::replace(&mut last.index, *index));
                     last.extent = self.b.ins().imul(last.extent, count);

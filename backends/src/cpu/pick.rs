@@ -41,7 +41,7 @@ impl Pick {
     pub(super) fn extreme(e: &Emitter<'_>, r: &Reduction) -> Option<(Fold, ValueId)> {
         let Merge::Reducer(id) = r.merge else { return None };
         let (Law::First(extreme), [Input::Value(input), Input::Number]) =
-            (e.program.reducers[id].law, r.inputs.as_slice())
+            (e.unit.program.reducers[id].law, r.inputs.as_slice())
         else {
             return None;
         };

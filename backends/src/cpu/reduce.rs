@@ -47,9 +47,9 @@ struct Accumulator {
 
 impl Accumulator {
     fn new(e: &mut Emitter<'_>, merging: Merging, order: Order, joins: bool) -> Accumulator {
-        let layout = Layout::new(merging.registers(e.program));
+        let layout = Layout::new(merging.registers(e.unit.program));
         let way = match order {
-            _ if !merging.depends_on_order(e.program) => Way::Serial,
+            _ if !merging.depends_on_order(e.unit.program) => Way::Serial,
             Order::Free => Way::Serial,
             _ if joins => Way::Levels(Levels::new(e, merging)),
             Order::Blocks => Way::Blocks(Levels::new(e, merging)),
@@ -170,7 +170,7 @@ impl Emitter<'_> {
     /// A reducing loop.
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
-        let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
+        let joins = l.dims.iter().any(|(index, _)| self.unit.part.joins.contains(index));
         if !joins && self.reduce_by_lanes(&axes, l, reductions).is_some() {
             return;
         }

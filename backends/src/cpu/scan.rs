@@ -53,7 +53,7 @@ impl<'k> Prefix<'k> {
         let prefix = |statement: &'k Statement| {
             let Statement::Let { value, op: Op::Prefix(prefix) } = statement else { return None };
             let merging = Merging::of_prefix(e.scope.dtypes, prefix);
-            let layout = Layout::new(merging.registers(e.program));
+            let layout = Layout::new(merging.registers(e.unit.program));
             Some(Prefix { result: *value, prefix, merging, layout })
         };
         l.body.iter().filter_map(prefix).collect()
@@ -62,7 +62,7 @@ impl<'k> Prefix<'k> {
     /// The values that are carried from element to element or from group to group.
     fn initial(&self, e: &mut Emitter<'_>) -> Vec<Value> {
         let empty = self.merging.empty(e);
-        if self.merging.depends_on_order(e.program) { [empty.clone(), empty].concat() } else { empty }
+        if self.merging.depends_on_order(e.unit.program) { [empty.clone(), empty].concat() } else { empty }
     }
 
     /// The memory of a group: its elements, and then their prefixes.
@@ -75,7 +75,7 @@ impl<'k> Prefix<'k> {
     fn take(&self, e: &mut Emitter<'_>, state: &[Value], number: Value, group: Value) -> (Vec<Value>, Vec<Value>) {
         let (merging, layout) = (self.merging, &self.layout);
         let x = e.state(&self.prefix.inputs, number);
-        if !merging.depends_on_order(e.program) {
+        if !merging.depends_on_order(e.unit.program) {
             let sum = merging.join(e, state, &x);
             return (sum.clone(), sum);
         }

@@ -274,7 +274,7 @@ impl RowLoop {
                 && let Inst::Load(access) = leaf.values[*id].1
             {
                 let Access { buffer, start, .. } = &leaf.accesses[access];
-                let bytes = i64::try_from(e.program.buffers[*buffer].dtype.bytes()).expect("a small number");
+                let bytes = i64::try_from(e.unit.program.buffers[*buffer].dtype.bytes()).expect("a small number");
                 // The first access that moves with the row decides. The others rarely have another
                 // pitch.
                 let far = &start.affine.coefficient(row) * &Size::constant(bytes);

@@ -1,6 +1,6 @@
 //! The state that emitted code depends on, in groups: the mapping of the kernel onto threads, the
-//! masks of accesses, addresses, and scans. The functions here change a part of it for the code that
-//! a closure emits, and restore it afterwards.
+//! masks of accesses, addresses, and scans. The functions here change a part of it for the code
+//! that a closure emits, and restore it afterwards.
 
 use std::collections::BTreeMap;
 

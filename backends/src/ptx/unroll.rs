@@ -91,8 +91,8 @@ impl Emitter<'_> {
                 let number = if k == 0 { i } else { e.b().op2(Opcode::Add, Type::S64, i, k * step) };
                 e.bind(index, number);
                 each(e, number);
-                // Advance the pointers by one iteration. The sums are new registers, so that the loads
-                // of all iterations are independent.
+                // Advance the pointers by one iteration. The sums are new registers, so that the
+                // loads of all iterations are independent.
                 for k in 0..e.addresses.pointers.len() {
                     let (at, step) = (e.addresses.pointers[k].at, e.addresses.pointers[k].step);
                     e.addresses.pointers[k].at = e.b().op2(Opcode::Add, Type::S64, at, step);

@@ -56,6 +56,8 @@ pub(super) struct Wide {
     bytes: Size,
     /// Results that it stores to but does not load.
     results: Vec<BufferId>,
+    /// Whether a leaf has non-temporal stores.
+    non_temporal: bool,
     /// Loops that do not prefetch an array, because another loop over the same rows does.
     waiting: BTreeSet<(BufferId, IndexId)>,
 }
@@ -79,7 +81,12 @@ impl Wide {
         }
         let is_result = |buffer: &BufferId| matches!(program.buffers[*buffer].role, Role::Output(_));
         let results = stores.into_iter().filter(|buffer| is_result(buffer) && !loads.contains(buffer)).collect();
-        Wide { isa, bytes, results, waiting: prefetch::waiting(program, kernel) }
+        Wide { isa, bytes, results, non_temporal: false, waiting: prefetch::waiting(program, kernel) }
+    }
+
+    /// Whether a leaf has non-temporal stores.
+    pub(super) fn has_non_temporal_stores(&self) -> bool {
+        self.non_temporal
     }
 }
 
@@ -159,7 +166,9 @@ fn ready(e: &mut Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Fu
         return None;
     }
     let function = function(e, leaf, prefetches)?;
-    e.non_temporal |= function.arguments.contains(&Argument::Peel);
+    if let Some(wide) = &mut e.wide {
+        wide.non_temporal |= function.arguments.contains(&Argument::Peel);
+    }
     Some(function)
 }
 

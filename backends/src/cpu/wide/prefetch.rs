@@ -63,7 +63,7 @@ pub(super) fn distance(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> Distance 
     let width = Size::constant(e.buffer_dtype(a.buffer).bytes() as i64);
     let several = !a.start.affine.terms().is_empty();
     Distance {
-        bytes: super::bytes_of(e.program, a.buffer),
+        bytes: super::bytes_of(e.unit.program, a.buffer),
         row: e.length(leaf.index).filter(|_| several).map(|length| length * &width),
         waits: e.wide.as_ref().is_some_and(|wide| wide.waiting.contains(&(a.buffer, leaf.index))),
     }
@@ -150,7 +150,7 @@ impl Prefetches {
 /// Whether the loops around the leaf continue where it ends, so that together they read the array
 /// contiguously.
 fn is_dense(e: &Emitter<'_>, leaf: &Leaf, a: &Access) -> bool {
-    let is_array = e.program.buffers.get(a.buffer).is_some_and(|buffer| buffer.role != Role::Scratch);
+    let is_array = e.unit.program.buffers.get(a.buffer).is_some_and(|buffer| buffer.role != Role::Scratch);
     if !is_array || !a.contiguous() || a.inner || a.spread || !a.start.values.is_empty() {
         return false;
     }
