@@ -82,24 +82,14 @@ impl Estimator<'_> {
     }
 
     fn operation(&self, op: &Op, dtype: Dtype) -> f64 {
-        let weight = match op {
-            Op::Call(function, _) => {
-                let function = &self.program.functions[*function];
-                return Estimator { values: &function.values, ..*self }.function(&function.body);
-            }
-            Op::Load { at, .. } if at.iter().any(|s| matches!(s, Subscript::Value(_))) => GATHER,
-            Op::Load { .. } => LOAD,
-            Op::Constant(_)
-            | Op::Affine(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Compare(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Bitcast(..)
-            | Op::Check { .. }
-            | Op::Prefix(..) => op.weight(dtype),
+        if let Op::Call(function, _) = op {
+            let function = &self.program.functions[*function];
+            return Estimator { values: &function.values, ..*self }.function(&function.body);
+        }
+        let weight = match op.effects().load {
+            Some(load) if load.at.iter().any(|s| matches!(s, Subscript::Value(_))) => GATHER,
+            Some(_) => LOAD,
+            None => op.weight(dtype),
         };
         weight * bytes(dtype)
     }

@@ -131,7 +131,7 @@ impl Vectors {
         // deferrable.
         vectors.fast_division = vectors.all_stores(&l.body) && fast_division::is_worthwhile(e, &l.body);
         let bytes: usize = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).sum();
-        let heavy = vectors.fast_division && e.program.operations_of(&l.body, is_arithmetic) >= HEAVY * bytes;
+        let heavy = vectors.fast_division && e.program.operations_of(&l.body, Op::is_arithmetic) >= HEAVY * bytes;
         vectors.vectors_per_thread = if heavy { 2 } else { 1 };
         Some(vectors)
     }
@@ -152,23 +152,6 @@ impl Vectors {
     /// Whether all stores can be wide.
     fn all_stores(&self, body: &Block) -> bool {
         visit::stores(body).len() == self.stores.len()
-    }
-}
-
-/// Whether an operation takes an instruction other than a load in each iteration.
-fn is_arithmetic(op: &Op) -> bool {
-    match op {
-        Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => false,
-        Op::Unary(..)
-        | Op::Binary(..)
-        | Op::Compare(..)
-        | Op::Fma(..)
-        | Op::Select(..)
-        | Op::Cast(..)
-        | Op::Bitcast(..)
-        | Op::Call(..)
-        | Op::Check { .. }
-        | Op::Prefix(..) => true,
     }
 }
 

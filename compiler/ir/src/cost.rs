@@ -62,6 +62,24 @@ impl Op {
             Op::Prefix(..) => 6.0,
         }
     }
+
+    /// Whether the operation takes an instruction other than a load in each iteration. Constants
+    /// and indices are computed outside of the loop, or are part of other instructions.
+    pub fn is_arithmetic(&self) -> bool {
+        match self {
+            Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => false,
+            Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Compare(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Bitcast(..)
+            | Op::Call(..)
+            | Op::Check { .. }
+            | Op::Prefix(..) => true,
+        }
+    }
 }
 
 impl Program {

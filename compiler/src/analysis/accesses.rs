@@ -319,25 +319,14 @@ impl<'k> Walk<'k> {
     fn define(&mut self, value: ValueId, op: &'k Op, scope: ScopeId) {
         let mut places = Places::default();
         op.for_each_operand(|v| places = places.and(self.uses(v)));
-        match op {
-            Op::Affine(a) => places = self.accesses.places(a),
-            Op::Load { buffer, view, at } => {
-                places = self.at(at);
-                self.stage = self.stage.max(self.buffers[*buffer]);
-                let (kind, buffer, view) = (AccessKind::Load, *buffer, view.as_deref());
-                self.accesses.list.push(Access { kind, buffer, view, at, value, scope });
-            }
-            Op::Constant(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Compare(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Bitcast(..)
-            | Op::Call(..)
-            | Op::Check { .. }
-            | Op::Prefix(..) => {}
+        if let Op::Affine(a) = op {
+            places = self.accesses.places(a);
+        }
+        if let Some(load) = op.effects().load {
+            places = self.at(load.at);
+            self.stage = self.stage.max(self.buffers[load.buffer]);
+            let (kind, buffer, view, at) = (AccessKind::Load, load.buffer, load.view, load.at);
+            self.accesses.list.push(Access { kind, buffer, view, at, value, scope });
         }
         self.accesses.hangs_on[value] = places;
         self.values[value] = self.stage;

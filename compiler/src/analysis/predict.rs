@@ -264,30 +264,18 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
     }
 
     fn define(&self, value: ValueId, op: &'k Op) -> Option<Step<'k>> {
-        match op {
-            Op::Affine(a) => Some(Step::Line(value, self.line(a))),
-            Op::Load { buffer, .. } => {
-                let buffer = &self.program.buffers[*buffer];
-                let Role::Input(n) = buffer.role else { return None };
-                let source = SymbolSource::Scalar { input: n };
-                let symbol = self.program.symbols.iter().find(|(_, symbol)| symbol.source == source)?.0;
-                let number = (self.symbols)(symbol);
-                // A value that is not an `i64` counts as the greatest one.
-                let sure = buffer.dtype != Dtype::U64 || number < i64::MAX;
-                sure.then(|| Step::Given(value, (self.arithmetic.cast)(buffer.dtype, Scalar::I64(number))))
-            }
-            Op::Prefix(..) => None,
-            Op::Constant(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Compare(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Bitcast(..)
-            | Op::Call(..)
-            | Op::Check { .. } => Some(Step::Let(value, op)),
+        if let Op::Affine(a) = op {
+            return Some(Step::Line(value, self.line(a)));
         }
+        let Some(load) = op.effects().load else { return follows(op).then_some(Step::Let(value, op)) };
+        let buffer = &self.program.buffers[load.buffer];
+        let Role::Input(n) = buffer.role else { return None };
+        let source = SymbolSource::Scalar { input: n };
+        let symbol = self.program.symbols.iter().find(|(_, symbol)| symbol.source == source)?.0;
+        let number = (self.symbols)(symbol);
+        // A value that is not an `i64` counts as the greatest one.
+        let sure = buffer.dtype != Dtype::U64 || number < i64::MAX;
+        sure.then(|| Step::Given(value, (self.arithmetic.cast)(buffer.dtype, Scalar::I64(number))))
     }
 
     fn counter(&mut self, buffer: BufferId) -> usize {

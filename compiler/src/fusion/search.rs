@@ -23,7 +23,7 @@ use std::ops::Add;
 use ir::choice::Policy;
 use ir::decision::FusionPass::{self, Kinput, Kloop, Koutput, Nest, Siblings};
 use ir::decision::Passes;
-use ir::nest::{BufferId, IndexId, Loop, Op, Program, Statement, ValueId};
+use ir::nest::{BufferId, IndexId, Loop, Program, Statement, ValueId};
 use ir::visit;
 
 use super::cut::{self, Parts};
@@ -175,22 +175,9 @@ fn depends_on_all(l: &Loop) -> bool {
             let mut indices = BTreeSet::new();
             visit::for_each_use(statement, &mut |used| indices.extend(along.get(&used).into_iter().flatten()));
             op.for_each_affine(&mut |a| indices.extend(a.terms().iter().map(|(index, _)| *index)));
-            let is_work = match op {
-                Op::Constant(_) | Op::Affine(_) | Op::Load { .. } => false,
-                Op::Unary(..)
-                | Op::Binary(..)
-                | Op::Compare(..)
-                | Op::Fma(..)
-                | Op::Select(..)
-                | Op::Cast(..)
-                | Op::Bitcast(..)
-                | Op::Call(..)
-                | Op::Check { .. }
-                | Op::Prefix(..) => true,
-            };
             let depends = indices.len() == l.dims.len();
             along.insert(*value, indices);
-            depends || !is_work
+            depends || !op.is_arithmetic()
         }
         Statement::Store { .. } => true,
         Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
