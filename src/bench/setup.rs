@@ -84,8 +84,10 @@ fn suits(program: &Program, sizes: &[i64]) -> bool {
     if outside > WORKING_SET || inside > 4 * WORKING_SET {
         return false;
     }
-    let price = |kernel| cost::price(program, kernel, &cost::given(value), &Machine::NOMINAL).time;
-    if program.kernels.values().map(price).sum::<f64>() > LONGEST {
+    let given = cost::given(value);
+    let price = |kernel| cost::price(program, kernel, &given, &Machine::NOMINAL).time;
+    let times = program.kernels.values().map(price).zip(cost::runs(program, &given));
+    if times.map(|(time, runs)| time * runs).sum::<f64>() > LONGEST {
         return false;
     }
     zeros(program, sizes).is_ok_and(|inputs| {

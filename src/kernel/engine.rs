@@ -85,9 +85,11 @@ impl Either {
     /// The engine for a call of these sizes on this many threads.
     pub(super) fn choose(&self, program: &Program, binding: &Binding, bytes: u64, threads: usize) -> Option<&OnGpu> {
         let sizes = cost::given(|symbol| binding.symbol(symbol));
+        let runs = cost::runs(program, &sizes);
         let time = |machine: &cost::Machine, threads: f64| -> f64 {
             let price = |kernel| cost::price(program, kernel, &sizes, machine).time - machine.launch;
-            program.kernels.values().map(|kernel| machine.launch + price(kernel) / threads).sum()
+            let times = program.kernels.values().map(|kernel| machine.launch + price(kernel) / threads);
+            times.zip(&runs).map(|(time, runs)| time * runs).sum()
         };
         let here = time(&cost::Machine::NOMINAL, threads as f64);
         let there = CALL + bytes as f64 / BUS + time(&cost::Machine::GPU, 1.0);

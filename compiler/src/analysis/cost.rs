@@ -162,6 +162,14 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
         .sum()
 }
 
+/// How often each kernel of a program runs, in their order: as often as the loops over kernels
+/// around it say. Prices are those of one run.
+pub fn runs(program: &Program, sizes: &impl Fn(&Size) -> f64) -> Vec<f64> {
+    let trips = program.trips();
+    let product = |id| trips[id].iter().map(|trips| sizes(trips).max(0.0)).product();
+    program.kernels.keys().map(product).collect()
+}
+
 /// The price of a kernel on the nominal machine, at nominal sizes; fusion decides by it. A
 /// temporary that no other kernel mentions, according to `is_own`, is priced as [`contract`] will
 /// leave it. A kernel without statements costs nothing.

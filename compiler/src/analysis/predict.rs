@@ -25,12 +25,17 @@ use super::work;
 /// The steps spent on a kernel before counts become bounds: some tenths of a second.
 const LIMIT: u64 = 1 << 23;
 
-/// The counts of each kernel, from the value of each size name.
+/// The counts of each kernel over all its runs, from the value of each size name.
 pub fn predict(program: &Program, symbols: &impl Fn(SymbolId) -> i64, arithmetic: &Arithmetic) -> Vec<Counts<u64>> {
-    program.kernels.values().map(|kernel| predict_kernel(program, kernel, symbols, arithmetic)).collect()
+    let trips = program.trips();
+    let counts = |(id, kernel)| {
+        let each = trips[id].iter().map(|trips| u64::try_from(trips.wrapping(symbols)).unwrap_or(0));
+        predict_kernel(program, kernel, symbols, arithmetic).times(each.fold(1, u64::saturating_mul))
+    };
+    program.kernels.iter().map(counts).collect()
 }
 
-/// The counts of one kernel.
+/// The counts of one run of a kernel.
 pub fn predict_kernel(
     program: &Program,
     kernel: &Kernel,

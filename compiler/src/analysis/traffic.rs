@@ -40,13 +40,25 @@ pub struct Traffic<N> {
 /// The traffic of a kernel, for each buffer that its text mentions.
 pub type KernelTraffic<N> = BTreeMap<BufferId, Traffic<N>>;
 
-/// The counts of a kernel.
+/// The counts of a kernel, for one run or for all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts<N> {
     /// Its loads and stores.
     pub traffic: KernelTraffic<N>,
     /// The scalar operations that it executes.
     pub operations: Count<N>,
+}
+
+impl Counts<u64> {
+    /// The counts of this many runs.
+    pub(super) fn times(mut self, runs: u64) -> Counts<u64> {
+        let counts = self.traffic.values_mut().flat_map(|traffic| [&mut traffic.loads, &mut traffic.stores]);
+        for count in counts.chain([&mut self.operations]) {
+            let elements = count.elements.or((runs == 0).then_some(0)).and_then(|n| n.checked_mul(runs));
+            *count = Count { elements, exact: runs == 0 || count.exact && elements.is_some() };
+        }
+        self
+    }
 }
 
 impl Count<Size> {
@@ -68,7 +80,7 @@ impl Count<Size> {
     }
 }
 
-/// The counts of a kernel as polynomials. They hold for all sizes at which no extent has a negative
+/// The counts of one run of a kernel as polynomials. They hold for all sizes at which no extent has a negative
 /// maximum.
 pub fn polynomials(program: &Program, kernel: &Kernel) -> Counts<Size> {
     let accesses = Accesses::of(kernel);

@@ -113,7 +113,7 @@ pub struct KernelReport {
     pub titles: Vec<String>,
     /// The operations that it computes, ascending.
     pub operations: Vec<KernelId>,
-    /// Its cost.
+    /// Its cost, over all iterations of the loops over kernels around it.
     pub figures: Figures,
     /// An estimate of the maximum number of live scalars.
     pub live: u64,
@@ -173,6 +173,17 @@ impl Figures {
     pub fn nominal_intensity(&self) -> Option<f64> {
         let (operations, bytes) = (self.operations.nominal()?, self.bytes.nominal()?);
         (bytes > 0.0).then(|| operations / bytes)
+    }
+
+    /// The figures of all runs of a kernel, from those of one and the numbers of iterations of the
+    /// loops around it.
+    fn times(&mut self, trips: &[&Size], known: &Known<'_>) {
+        let Figures { bytes, loads, memory_loads, stores, scratch_loads, scratch_stores, operations } = self;
+        for amount in [bytes, loads, memory_loads, stores, scratch_loads, scratch_stores, operations] {
+            for trips in trips {
+                *amount = known.product(amount, trips);
+            }
+        }
     }
 
     fn add(&mut self, other: &Figures, known: &Known<'_>) {
@@ -263,6 +274,12 @@ impl Known<'_> {
         Amount { value, ..self.amount(named, a.exact && b.exact) }
     }
 
+    fn product(&self, a: &Amount, trips: &Size) -> Amount {
+        let often = self.size(trips).as_constant().map(|n| u64::try_from(n).unwrap_or(0));
+        let value = a.value.zip(often).and_then(|(a, often)| a.checked_mul(often));
+        Amount { value, ..self.amount(a.named.as_ref().map(|a| a * trips), a.exact) }
+    }
+
     /// A count as a formula, and as a number if all sizes are given.
     fn count(&self, formula: traffic::Count<Size>, number: Option<traffic::Count<u64>>) -> Amount {
         let amount = self.amount(formula.elements, formula.exact);
@@ -351,7 +368,8 @@ pub fn explain(
         let formulas = &mut formulas;
         let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
         let mut firsts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
-        for (kernel, members) in program.kernels.values().zip(members) {
+        let trips = program.trips();
+        for ((id, kernel), members) in program.kernels.iter().zip(members) {
             let form = nests::form(program, kernel, &sizes, arithmetic);
             let mut report = KernelReport {
                 titles: titles(program, kernel, &compiled.unfused, &operations, members),
@@ -359,6 +377,7 @@ pub fn explain(
                 operations: members.clone(),
                 ..measured(program, kernel, &known, arithmetic)
             };
+            report.figures.times(&trips[id], &known);
             let first = *firsts.entry(form).or_insert(stage.kernels.len());
             report.like = stage.kernels.get(first).filter(|other| other.figures == report.figures).map(|_| first);
             stage.total.add(&report.figures, &known);

@@ -10,6 +10,7 @@ use ir::nest::{Block, BufferId, Kernel, KernelId, LoopKind, Statement, Subscript
 use ir::visit;
 
 use super::names::{Operation, Sizes};
+use crate::fusion::Stretches;
 use crate::pipeline::Compiled;
 
 /// A refusal in words.
@@ -28,6 +29,7 @@ pub(super) struct Words<'a> {
     compiled: &'a Compiled,
     /// The kernels after fusion that compute each operation.
     homes: SecondaryMap<KernelId, Vec<KernelId>>,
+    stretches: Stretches,
 }
 
 impl<'a> Words<'a> {
@@ -36,7 +38,7 @@ impl<'a> Words<'a> {
         for id in compiled.program.kernels.keys() {
             compiled.members[id].iter().for_each(|operation| homes[*operation].push(id));
         }
-        Words { operations, sizes, compiled, homes }
+        Words { operations, sizes, compiled, homes, stretches: Stretches::new(&compiled.unfused) }
     }
 
     fn title(&self, operation: KernelId) -> &str {
@@ -82,6 +84,9 @@ impl<'a> Words<'a> {
         let sentence = match reason {
             Reason::Disabled(pass) => format!("the pass that {} is switched off", pass.purpose()),
             Reason::GlobalReduction => format!("every element of {b} waits for the whole of {a}"),
+            Reason::OtherIterations if !self.stretches.have_both(first, second) => {
+                format!("a loop begins or ends between {a} and {b}: one of them may run more often than the other")
+            }
             Reason::OtherIterations if matches!(pair, Pair::Shared { .. }) => {
                 format!("{a} and {b} read the same array in loops that cannot become one")
             }
@@ -177,7 +182,11 @@ impl<'a> Words<'a> {
                  finished before the next begins"
                     .to_owned(),
             ),
-            Reason::OtherIterations if matches!(pair, Pair::Flow { .. }) && is_displaced(consumer, buffer) => {
+            Reason::OtherIterations
+                if matches!(pair, Pair::Flow { .. })
+                    && self.stretches.have_both(first, second)
+                    && is_displaced(consumer, buffer) =>
+            {
                 Some(format!("read {a} at the indices at which it is computed"))
             }
             Reason::WouldDuplicate { .. } if sites(&consumer.body, buffer) > 1 || is_displaced(consumer, buffer) => Some(format!(

@@ -117,8 +117,11 @@ impl<'p> Groups<'p> {
         let number = |id: KernelId| operations.iter().position(|other| *other == id).map_or(0, |n| 1 << n);
         let set = |ids: &mut dyn Iterator<Item = KernelId>| ids.fold(0, |set: Set, id| set | number(id));
         let needs = operations.iter().map(|id| set(&mut graph.producers(*id).into_iter())).collect();
-        let touched: Vec<BTreeMap<BufferId, f64>> =
-            operations.iter().map(|id| profit::touched(unfused, &unfused.kernels[*id]).collect()).collect();
+        let touched = |id: &KernelId| -> BTreeMap<BufferId, f64> {
+            let runs = graph.runs(*id);
+            profit::touched(unfused, &unfused.kernels[*id]).map(|(buffer, bytes)| (buffer, runs * bytes)).collect()
+        };
+        let touched: Vec<_> = operations.iter().map(touched).collect();
         let buffers: Vec<Flow> = unfused
             .buffers
             .keys()
@@ -239,7 +242,8 @@ impl<'p> Groups<'p> {
             plan(&mut planned);
             let moved = footprint::symbolic(&planned, &planned.kernels[id]);
             let bytes = moved.iter().fold(Size::default(), |sum, moved| &sum + &moved.bytes);
-            Some((bytes, Cost::of(graph.price(id))))
+            let bytes = planned.trips()[id].iter().fold(bytes, |product, trips| &product * trips);
+            Some((bytes, Cost::of(graph.price(id), graph.runs(id))))
         })
     }
 }

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::Size;
 use ir::choice::Choice;
 use ir::choice::Policy;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
+use ir::{Size, live};
 
 use super::cut::Parts;
 use super::legality;
@@ -123,9 +123,14 @@ impl Graph {
         self.pass = pass;
     }
 
-    /// The time of all kernels in nanoseconds.
+    /// The time of all kernels in nanoseconds, each as often as it runs.
     pub(super) fn time(&self) -> f64 {
-        self.kernels().map(|id| self.price(id).time).sum()
+        self.kernels().map(|id| self.runs(id) * self.price(id).time).sum()
+    }
+
+    /// How often a kernel runs because of loops over kernels, with each size at its nominal value.
+    pub(super) fn runs(&self, id: KernelId) -> f64 {
+        self.stretches.runs(self.operation(id))
     }
 
     /// The program without its kernels.
@@ -198,7 +203,7 @@ impl Graph {
         &self.nodes[id].code.stores
     }
 
-    /// The price of a kernel.
+    /// The price of a run of a kernel.
     pub fn price(&self, id: KernelId) -> &Price {
         &self.nodes[id].code.price
     }
@@ -467,19 +472,26 @@ impl Graph {
     /// The fused program, the operations of each of its kernels, and the decision on each pair of
     /// operations.
     pub fn finish(mut self) -> (Program, SecondaryMap<KernelId, Vec<KernelId>>, Vec<Decision>) {
-        let mut decisions = vec![];
+        let (frame, mut decisions) = (Rc::clone(&self.frame), vec![]);
+        let trips = frame.trips();
+        // Each of these operations moves the buffer.
+        let bytes = |buffer: BufferId, operations: &[KernelId]| {
+            let each =
+                |id: &KernelId| trips[*id].iter().fold(live::bytes(&frame.buffers[buffer]), |n, trips| &n * trips);
+            operations.iter().map(each).fold(Size::default(), |sum, bytes| &sum + &bytes)
+        };
         for (buffer, edges) in self.flows.iter() {
             let Some(producer) = edges.writer else { continue };
             for consumer in edges.readers.iter().copied().filter(|reader| *reader != producer) {
                 let pair = Pair::Flow { producer, consumer, buffer };
                 let outcome = self.decisions.remove(&pair).map(|(_, outcome)| outcome);
                 let outcome = outcome.unwrap_or_else(|| Outcome::Refused(self.not_tried()));
-                decisions.push(Decision { pair, outcome, bytes: self.bytes(buffer, 2) });
+                decisions.push(Decision { pair, outcome, bytes: bytes(buffer, &[producer, consumer]) });
             }
         }
         for (pair, (_, outcome)) in std::mem::take(&mut self.decisions) {
-            if let Pair::Shared { buffer, .. } = pair {
-                decisions.push(Decision { pair, outcome, bytes: self.bytes(buffer, 1) });
+            if let Pair::Shared { second, buffer, .. } = pair {
+                decisions.push(Decision { pair, outcome, bytes: bytes(buffer, &[second]) });
             }
         }
         decisions.sort_by_key(|d| d.pair);
@@ -496,12 +508,5 @@ impl Graph {
         let mut for_flows = FusionPass::ALL.iter().filter(|pass| **pass != FusionPass::Siblings);
         let off = for_flows.find(|pass| !self.options.fuse.contains(**pass));
         off.map_or(Reason::OtherIterations, |pass| Reason::Disabled(*pass))
-    }
-
-    /// The bytes of a buffer, times a factor.
-    fn bytes(&self, buffer: BufferId, times: i64) -> Size {
-        let buffer = &self.frame.buffers[buffer];
-        let width = i64::try_from(buffer.dtype.bytes()).unwrap_or(0);
-        buffer.shape.iter().fold(Size::constant(width * times), |product, n| &product * n)
     }
 }

@@ -49,3 +49,4 @@ mod substitution;
 pub use best::{Best, MAX_OPERATIONS, best};
 pub use graph::Graph;
 pub use search::{Cost, cost, peak, search};
+pub(crate) use stretch::Stretches;

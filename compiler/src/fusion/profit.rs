@@ -73,10 +73,16 @@ impl Repetition {
         if costly && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
 
-    /// Whether kernels of some prices may become others.
-    pub fn pays(&self, graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: TimeLimit) -> Result<(), Reason> {
+    /// Whether kernels of some prices, each of which runs this often, may become others.
+    pub fn pays(
+        &self,
+        graph: &Graph,
+        prices: (&[&Price], &[&Price]),
+        runs: f64,
+        limit: TimeLimit,
+    ) -> Result<(), Reason> {
         self.is_affordable()?;
-        worthwhile(graph, (before, after), limit)
+        worthwhile(graph, prices, runs, limit)
             .map_err(|loss| if self.copies == Size::constant(1) { loss } else { self.reason() })
     }
 
@@ -89,12 +95,17 @@ impl Repetition {
 /// the plan slower. Without a limit no merge may.
 pub(super) type TimeLimit = Option<f64>;
 
-/// Whether kernels of some prices, `before`, may become others, `after`.
-fn worthwhile(graph: &Graph, (before, after): (&[&Price], &[&Price]), limit: TimeLimit) -> Result<(), Reason> {
+/// Whether kernels of some prices, `before`, may become others, `after`. Each runs this often.
+fn worthwhile(
+    graph: &Graph,
+    (before, after): (&[&Price], &[&Price]),
+    runs: f64,
+    limit: TimeLimit,
+) -> Result<(), Reason> {
     let sum = |prices: &[&Price], of: fn(&Price) -> f64| prices.iter().map(|price| of(price)).sum::<f64>();
     let more = |of: fn(&Price) -> f64| sum(after, of) - sum(before, of);
     let (loss, idle) = (more(|price| price.time), more(|price| price.idle));
-    let has_time = || limit.is_some_and(|limit| graph.time() + loss <= limit);
+    let has_time = || limit.is_some_and(|limit| graph.time() + runs * loss <= limit);
     if loss <= 0.0 || more(|price| price.memory) < 0.0 && has_time() {
         Ok(())
     } else if loss <= idle {
@@ -120,7 +131,7 @@ pub(super) fn merge(
     record: impl FnOnce(&mut Graph),
 ) -> Result<(), Reason> {
     let before = [graph.price(first), graph.price(second)];
-    let worthwhile = worthwhile(graph, (&before, &[&code.price]), limit);
+    let worthwhile = worthwhile(graph, (&before, &[&code.price]), graph.runs(first), limit);
     if !graph.grants(worthwhile.is_ok()) {
         return Err(worthwhile.err().unwrap_or(Reason::NotProfitable { loss: 0 }));
     }

@@ -142,11 +142,12 @@ impl Plan {
     fn is_least(&self, least: &Least) -> bool {
         let computes_nothing_twice = || {
             let Some(l) = self.one_loop() else { return false };
-            let price = self.graph.kernels().map(|id| *self.graph.price(id)).next().unwrap_or_default();
+            let only = self.graph.kernels().next();
+            let (price, runs) = only.map(|id| (*self.graph.price(id), self.graph.runs(id))).unwrap_or_default();
             // It touches each element once, along its arrays, and no core is idle.
             let machine = Machine::NOMINAL;
             let at_best = machine.launch + machine.time(price.operations, price.memory, price.memory);
-            price.operations <= least.operations && price.time <= AS_FAST * at_best && depends_on_all(l)
+            runs * price.operations <= least.operations && price.time <= AS_FAST * at_best && depends_on_all(l)
         };
         let takes_no_time = self.cost.time <= AS_FAST * least.cost.time;
         self.cost.memory <= SAME * least.cost.memory && (takes_no_time || computes_nothing_twice())
@@ -472,9 +473,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of a kernel.
-    pub(super) fn of(price: &Price) -> Cost {
-        Cost { time: price.time, memory: price.memory }
+    /// The cost of a kernel that runs this often.
+    pub(super) fn of(price: &Price, runs: f64) -> Cost {
+        Cost { time: runs * price.time, memory: runs * price.memory }
     }
 
     /// The time, if each byte of memory that a call needs takes as long as moving it.
@@ -498,7 +499,7 @@ impl Add for Cost {
 
 /// The cost of a plan, at nominal sizes.
 pub fn cost(graph: &Graph) -> Cost {
-    graph.kernels().map(|id| Cost::of(graph.price(id))).fold(Cost::default(), Cost::add)
+    graph.kernels().map(|id| Cost::of(graph.price(id), graph.runs(id))).fold(Cost::default(), Cost::add)
 }
 
 /// The peak memory of a call of a plan, at nominal sizes, with one thread's scratch, since that of
@@ -526,6 +527,7 @@ fn least(unfused: &Graph) -> Option<Least> {
     let mut stored = vec![];
     for id in unfused.kernels() {
         for (buffer, bytes) in profit::touched_by_each(unfused.frame(), unfused.kernel(id)) {
+            let bytes = unfused.runs(id) * bytes;
             if unfused.stores(id).contains(&buffer) {
                 stored.push((buffer, bytes));
             } else {
@@ -544,6 +546,6 @@ fn least(unfused: &Graph) -> Option<Least> {
     }
     let (machine, memory) = (Machine::NOMINAL, moved.values().sum());
     let cost = Cost { time: machine.launch + machine.time(0.0, memory, memory), memory };
-    let operations = unfused.kernels().map(|id| unfused.price(id).operations).sum();
+    let operations = unfused.kernels().map(|id| unfused.runs(id) * unfused.price(id).operations).sum();
     Some(Least { cost, operations })
 }

@@ -4,39 +4,48 @@
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use ir::nest::{BufferId, Kernel, KernelId, Node, Program, replace_kernels};
 
+use crate::analysis::cost::nominal;
+
 /// The stretches of a program.
 #[derive(Default)]
-pub(super) struct Stretches {
+pub(crate) struct Stretches {
     /// The number of each operation's stretch, in text order.
-    of: SecondaryMap<KernelId, u32>,
+    of: SecondaryMap<KernelId, usize>,
+    /// How often the kernels of each stretch run, with each size at its nominal value.
+    runs: Vec<f64>,
     /// The buffers that loops over kernels carry, which must be stored in any case.
     carried: EntitySet<BufferId>,
 }
 
 impl Stretches {
     /// The stretches of an unfused program.
-    pub(super) fn new(unfused: &Program) -> Stretches {
+    pub(crate) fn new(unfused: &Program) -> Stretches {
         let mut stretches = Stretches::default();
-        stretches.add(&unfused.body, &mut 0);
+        stretches.add(&unfused.body, 1.0);
         stretches.carried.extend(unfused.carried().flat_map(|carried| carried.buffers()));
         stretches
     }
 
-    fn add(&mut self, nodes: &[Node], number: &mut u32) {
-        for node in nodes {
-            match node {
-                Node::Kernel(id) => self.of[*id] = *number,
-                Node::Repeat(repeat) => {
-                    *number += 1;
-                    self.add(&repeat.body, number);
-                    *number += 1;
+    fn add(&mut self, nodes: &[Node], runs: f64) {
+        let of_kernel = |node: &Node| if let Node::Kernel(id) = node { Some(*id) } else { None };
+        for nodes in nodes.chunk_by(|a, b| of_kernel(a).is_some() && of_kernel(b).is_some()) {
+            match nodes {
+                [Node::Repeat(repeat)] => self.add(&repeat.body, runs * nominal(&repeat.trips).max(0.0)),
+                _ => {
+                    nodes.iter().filter_map(of_kernel).for_each(|id| self.of[id] = self.runs.len());
+                    self.runs.push(runs);
                 }
             }
         }
     }
 
+    /// How often an operation runs, with each size at its nominal value.
+    pub(super) fn runs(&self, operation: KernelId) -> f64 {
+        self.runs[self.of[operation]]
+    }
+
     /// Whether two operations are in one stretch.
-    pub(super) fn have_both(&self, first: KernelId, second: KernelId) -> bool {
+    pub(crate) fn have_both(&self, first: KernelId, second: KernelId) -> bool {
         self.of[first] == self.of[second]
     }
 

@@ -165,7 +165,7 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit)
     }
     let before: Vec<_> = readers.iter().chain([&producer]).map(|id| graph.price(*id)).collect();
     let after: Vec<_> = merged.iter().map(|(_, code)| &code.price).collect();
-    let pays = repetition.pays(graph, (&before, &after), limit);
+    let pays = repetition.pays(graph, (&before, &after), graph.runs(producer), limit);
     Some(Merge { buffer, merged, pays })
 }
 

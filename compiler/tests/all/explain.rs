@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use compiler::check::check;
-use compiler::explain::{Report, Verdict, Why, explain};
-use compiler::pipeline::{Options, compile};
+use compiler::explain::{Amount, Decided, Report, Verdict, Why, explain};
+use compiler::pipeline::{Options, compile, fuse};
 use cranelift_entity::EntityRef;
 use interp::scalar::ARITHMETIC;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
@@ -185,6 +185,53 @@ fn every_reason_has_its_words() {
         writeln!(text, "{}: {sentence}\n    {}", reason.name(), suggestion.as_deref().unwrap_or("-")).unwrap();
     }
     insta::assert_snapshot!(text);
+}
+
+/// Operations in a loop over kernels cost as much as all its iterations, and are not merged with
+/// those outside.
+#[test]
+fn loops_over_kernels_repeat_costs() {
+    let source = "fn f(x: f32[n], t: i64[m]) { let y = x + x let z = y - y y + z }";
+    let file = grammar::parse("fn f(x: f32[n], t: i64[m]) = x").unwrap();
+    let checked = check(&file, "f").unwrap();
+    let kernel = |name: &str, (op, a, b): (&str, &str, &str), text: &str| {
+        let start = source.find(text).unwrap();
+        format!(
+            "kernel @{name} at {start}..{} {{ parallel i < n {{
+                 v0 = load %{a}[i] v1 = load %{b}[i] v2 = {op} v0, v1 store %{name}[i], v2 }} }}",
+            start + text.len()
+        )
+    };
+    let unfused = format!(
+        "program @f {{ symbol n = dim 0 of input 0 symbol m = dim 0 of input 1 input %x: f32[n] input %t: i64[m]
+         output %out: f32[n] temp %y: f32[n] temp %a: f32[n] temp %z: f32[n]
+         {} repeat m with %a = %y then %z {{ {} }} {} }}",
+        kernel("y", ("add", "x", "x"), "x + x"),
+        kernel("z", ("sub", "a", "y"), "y - y"),
+        kernel("out", ("add", "a", "a"), "y + z"),
+    );
+    let compiled = fuse(unfused.parse().unwrap(), &Options::default()).unwrap();
+    let report = |given: &[i64]| {
+        let given = checked.symbols.keys().zip(given.iter().copied()).collect();
+        explain(&checked, &compiled, Passes::ALL, source, &given, &ARITHMETIC)
+    };
+    let formulas = report(&[]);
+    let text = |amount: &Amount| formulas.sizes.text(amount.formula.as_ref().unwrap());
+    let bytes: Vec<String> = formulas.after.kernels.iter().map(|kernel| text(&kernel.figures.bytes)).collect();
+    assert_eq!(bytes, ["8 * n", "12 * n * m", "8 * n"]);
+    assert_eq!(text(&formulas.after.total.stores), "2 * n + n * m");
+    let [Decided { bytes, verdict: Verdict::Apart(_, why), .. }, _] = &formulas.pairs[..] else {
+        panic!("{:?}", formulas.pairs)
+    };
+    assert_eq!(text(bytes), "4 * n + 4 * n * m");
+    insta::assert_snapshot!(why.sentence, @"a loop begins or ends between `x + x` and `y - y`: one of them may run more often than the other");
+    assert_eq!(why.suggestion, None);
+    let values = |given: &[i64]| {
+        let total = report(given).after.total;
+        [total.bytes, total.loads, total.stores].map(|amount| amount.value)
+    };
+    assert_eq!(values(&[10, 3]), [Some(520), Some(100), Some(50)]);
+    assert_eq!(values(&[10, 0]), [Some(160), Some(40), Some(20)]);
 }
 
 #[test]

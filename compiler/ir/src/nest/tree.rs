@@ -1,6 +1,8 @@
 //! The tree of kernels: kernels that run one after another, and loops over them with carried
 //! buffers.
 
+use cranelift_entity::SecondaryMap;
+
 use super::{BufferId, Kernel, KernelId, Program};
 use crate::Size;
 
@@ -68,6 +70,22 @@ impl Program {
         }
         let mut found = vec![];
         collect(&self.body, &mut found);
+        found
+    }
+
+    /// The numbers of iterations of the loops over kernels around each kernel, the outermost first.
+    /// A kernel runs as often as their product says.
+    pub fn trips(&self) -> SecondaryMap<KernelId, Vec<&Size>> {
+        fn collect<'p>(nodes: &'p [Node], around: &[&'p Size], found: &mut SecondaryMap<KernelId, Vec<&'p Size>>) {
+            for node in nodes {
+                match node {
+                    Node::Kernel(id) => found[*id] = around.to_vec(),
+                    Node::Repeat(repeat) => collect(&repeat.body, &[around, &[&repeat.trips]].concat(), found),
+                }
+            }
+        }
+        let mut found = SecondaryMap::new();
+        collect(&self.body, &[], &mut found);
         found
     }
 

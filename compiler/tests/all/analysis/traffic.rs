@@ -5,6 +5,7 @@ use ir::nest::{Program, SymbolSource};
 use ir::{Array, Scalar};
 
 use super::{lowered, program, shown};
+use compiler::analysis::cost;
 use compiler::analysis::traffic::{Count, polynomials, predict};
 
 /// The loads and stores of every buffer, as text.
@@ -168,4 +169,31 @@ fn sizes_do_not_matter() {
     let x = traffic[0].traffic[&lower.inputs()[0]].loads;
     assert!(!x.exact && x.elements.is_some_and(|n| ((1 << 59) + (1 << 29)..=1 << 60).contains(&n)), "{x:?}");
     assert!(start.elapsed().as_secs() < 10);
+}
+
+/// A kernel counts as often as the loops over kernels around it run it.
+#[test]
+fn loops_over_kernels_repeat_counts() {
+    let copy = |name: &str, from: &str, to: &str| {
+        format!("kernel @{name} {{ parallel i < n {{ v0 = load %{from}[i] store %{to}[i], v0 }} }}")
+    };
+    let inner = format!("repeat t - 2 with %b = %a then %b1 {{ {} }}", copy("inner", "b", "b1"));
+    let text = format!(
+        "program @p {{ symbol n = dim 0 of input 0 symbol t = value of input 1 input %x: f32[n] input %t: i64
+         output %y: f32[n] temp %a: f32[n] temp %a1: f32[n] temp %b: f32[n] temp %b1: f32[n]
+         repeat t with %a = %x then %a1 {{ {inner} {} }} {} }}",
+        copy("outer", "b", "a1"),
+        copy("end", "a", "y")
+    );
+    let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    ir::verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{program}"));
+    for n in [0, 1, 7] {
+        for trips in [-3, 0, 1, 2, 3, 5] {
+            let (all, exact) = held(&program, &[n, trips]);
+            assert_eq!(all, exact, "{n} elements, {trips} iterations");
+        }
+    }
+    let runs = cost::runs(&program, &cost::given(|symbol| [7, 5][symbol.as_u32() as usize]));
+    assert_eq!(runs, [15.0, 5.0, 1.0]);
+    assert_eq!(cost::runs(&program, &cost::given(|_| -1)), [0.0, 0.0, 1.0]);
 }
