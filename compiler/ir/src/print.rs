@@ -34,6 +34,13 @@ pub fn kernel(program: &Program, kernel: &Kernel) -> String {
     printer.out
 }
 
+/// The text of a program's tree: its kernels, and the loops over them.
+pub fn tree(program: &Program) -> String {
+    let mut printer = Printer::new(program);
+    printer.nodes(&program.body);
+    printer.out
+}
+
 /// The first line of a statement's text, to name it in messages.
 pub fn headline(program: &Program, indices: &PrimaryMap<IndexId, Index>, values: &Values, s: &Statement) -> String {
     let mut printer = Printer::new(program);

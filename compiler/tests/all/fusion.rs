@@ -31,12 +31,9 @@ fn passes_merge_what_they_may() {
     }
 }
 
-/// The kernels and the decisions.
+/// The kernels, in their loops, and the decisions.
 fn outcome(compiled: &Compiled) -> String {
-    let mut text = String::new();
-    for kernel in compiled.program.kernels.values() {
-        writeln!(text, "{}", ir::print::kernel(&compiled.program, kernel).trim_end()).unwrap();
-    }
+    let mut text = ir::print::tree(&compiled.program);
     let name = |id| &compiled.unfused.kernels[id].name;
     for decision in &compiled.decisions {
         let pair = match decision.pair {

@@ -199,6 +199,58 @@ fn the_largest_choose_first() {
     ");
 }
 
+/// A loop over kernels exchanges two sets of memory. They are needed as long as its result is, and
+/// so is what it begins with; temporaries of its body share memory with those before and after it.
+#[test]
+fn loops_over_kernels_exchange_two_sets_of_memory() {
+    let first = map("first", &[("x", "i")], ("w", "n")) + &map("second", &[("w", "n - i - 1")], ("b", "n"));
+    let step = map("make", &[("a", "n - i - 1")], ("u", "n")) + &map("step", &[("u", "n - i - 1")], ("next", "n"));
+    let last = map("third", &[("x", "i")], ("z", "n")) + &map("end", &[("a", "i"), ("z", "n - i - 1")], ("y", "n"));
+    let names = ["w", "b", "a", "next", "u", "z"];
+    let temps: String = names.iter().map(|name| format!("temp %{name}: f32[n] ")).collect();
+    let program = |trips: &str| {
+        parse(&format!(
+            "symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n] {temps} {first}
+             repeat {trips} with %a = %b then %next {{ {step} }} {last}"
+        ))
+    };
+    insta::assert_snapshot!(memory(&planned(&program("n"))), @r"
+    temp %w: f32[n]
+    temp %b: f32[n]
+    temp %a: f32[n]
+    temp %next: f32[n]
+    temp %u: f32[n]
+    temp %z: f32[n]
+    slot0 = %w, %u, %y
+    slot1 = %b
+    slot2 = %a
+    slot3 = %next
+    slot4 = %z
+    peak 24 * n
+    ");
+    assert_eq!(memory(&planned(&program("0"))), memory(&planned(&program("n"))));
+    // Of loops one in another, each exchanges two sets.
+    let inner = map("inner", &[("c", "n - i - 1"), ("a", "i")], ("c1", "n"));
+    let outer = map("outer", &[("c", "n - i - 1")], ("next", "n"));
+    let end = map("end", &[("a", "i")], ("y", "n"));
+    let nested = parse(&format!(
+        "symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n]
+         temp %a: f32[n] temp %next: f32[n] temp %c: f32[n] temp %c1: f32[n]
+         repeat n with %a = %x then %next {{ repeat 2 with %c = %a then %c1 {{ {inner} }} {outer} }} {end}"
+    ));
+    insta::assert_snapshot!(memory(&planned(&nested)), @r"
+    temp %a: f32[n]
+    temp %next: f32[n]
+    temp %c: f32[n]
+    temp %c1: f32[n]
+    slot0 = %a
+    slot1 = %next
+    slot2 = %c
+    slot3 = %c1, %y
+    peak 20 * n
+    ");
+}
+
 #[test]
 fn ten_thousand_operations_take_two_arrays() {
     let chain = |at: &str| {
