@@ -6,12 +6,17 @@
 //! Smaller ones are bookkeeping in proportion to the program, or of bounded size; their failure
 //! ends the process as everywhere in Rust (ARCHITECTURE.md, "A call").
 //!
-//! It is the only test in its binary, because it sets the global allocator.
+//! And a call allocates nothing for an iteration of a loop over kernels.
+//!
+//! The tests are in a binary of their own, because they set the global allocator, and take turns.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use backends::cpu;
 use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Kernel, Options, Program, RunError, Scalar};
+use schedule::{Machine, schedule};
 
 /// Allocations of up to this many bytes never fail.
 const SMALL: usize = 64 << 10;
@@ -22,8 +27,15 @@ struct Refusing;
 /// The countdown to the allocation that fails; `u64::MAX` if none does.
 static LEFT: AtomicU64 = AtomicU64::new(u64::MAX);
 
+/// How many allocations there have been.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Held by the test that runs.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Counts an allocation; returns whether it is the one to fail.
 fn refuses(bytes: usize) -> bool {
+    COUNT.fetch_add(1, Ordering::Relaxed);
     bytes > SMALL
         && LEFT
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| match left {
@@ -130,6 +142,7 @@ fn hold(compile: impl Fn() -> Kernel, x: ArrayRef<'_>, expected: &[Array], into:
 
 #[test]
 fn a_call_survives_every_allocation_that_fails() {
+    let _turn = TURN.lock();
     let program = Program::parse(SOURCE).unwrap();
     let mut count = 0;
     for (device, threads, shape) in
@@ -153,4 +166,53 @@ fn a_call_survives_every_allocation_that_fails() {
         }
     }
     assert!(count > 100, "{count} allocations were refused");
+}
+
+/// Loops over kernels, one in another, with a temporary and a row for each thread.
+const LOOPS: &str = "program @p {
+  symbol n = dim 0 of input 0
+  symbol t = value of input 1
+  input %x: f32[n, n]
+  input %t: i64
+  output %y: f32[n, n]
+  temp %a: f32[n, n]
+  temp %a1: f32[n, n]
+  temp %b: f32[n, n]
+  temp %b1: f32[n, n]
+  temp %w: f32[n, n]
+  scratch %s: f32[n]
+  repeat t with %a = %x then %a1 {
+    kernel @w { parallel i < n, j < n { v0 = load %a[j, i] store %w[i, j], v0 } }
+    repeat 3 with %b = %w then %b1 {
+      kernel @b1 { parallel i < n {
+        v1 = reduce j < n { v0 = load %b[i, j] store %s[j], v0 } with sum lanes v0
+        parallel k < n { v2 = load %s[k] v3 = sub v2, v1 store %b1[i, k], v3 } } }
+    }
+    kernel @a1 { parallel i < n, j < n { v0 = load %b[i, j] v1 = load %w[i, j] v2 = max v0, v1 store %a1[i, j], v2 } }
+  }
+  kernel @y { parallel i < n, j < n { v0 = load %a[i, j] store %y[i, j], v0 } }
+}";
+
+#[test]
+fn iterations_allocate_nothing() {
+    let _turn = TURN.lock();
+    let program: ir::nest::Program = LOOPS.parse().unwrap();
+    ir::verify::verify(&program).unwrap();
+    let options = cpu::Options { least_share: 0, wake_from: 0, ..cpu::Options::default() };
+    let module = cpu::Module::compile(&schedule(&program, Machine::CPU).unwrap(), &options).unwrap();
+    let x = Array::zeros(Dtype::F32, &[70, 70]).unwrap();
+    let mut y = x.clone();
+    for threads in [1, 2] {
+        let mut allocations = |trips: i64| {
+            let trips = Array::scalar(Scalar::I64(trips));
+            // The first call of these sizes makes its frame.
+            let counts = [(); 2].map(|()| {
+                let before = COUNT.load(Ordering::Relaxed);
+                module.run(&[x.as_ref(), trips.as_ref()], &mut [y.as_mut()], threads).unwrap();
+                COUNT.load(Ordering::Relaxed) - before
+            });
+            counts[1]
+        };
+        assert_eq!(allocations(500), allocations(1), "{threads} threads");
+    }
 }

@@ -61,6 +61,9 @@ pub(super) struct ThreadScratch {
     pub(super) bytes: usize,
     /// The offsets of its scratch buffers.
     pub(super) buffers: Vec<(BufferId, usize)>,
+    /// The offset of the thread's own table of the addresses of all buffers, if it has scratch
+    /// buffers.
+    pub(super) table: usize,
 }
 
 /// The properties of a kernel at the sizes of a call.
@@ -117,11 +120,11 @@ const _: () = assert!(size_of::<Carry>() == HandOff::BYTES);
 
 /// The next piece of a stretch. It is padded to a cache line to avoid false sharing.
 #[repr(align(64))]
-struct Next(AtomicI64);
+pub(super) struct Next(AtomicI64);
 
 impl Task<'_> {
-    /// Runs the kernel on at most `threads` threads.
-    pub(super) fn run(&self, options: &Options, threads: usize) -> Result<(), Fault> {
+    /// Runs the kernel on at most `threads` threads. `next` is memory for their stretches.
+    pub(super) fn run(&self, options: &Options, threads: usize, next: &mut Vec<Next>) -> Result<(), Fault> {
         let Extents { total, estimate, .. } = *self.extents;
         if let Some(hand_off) = self.kernel.hand_off {
             for prefix in 0..hand_off.prefixes {
@@ -139,7 +142,7 @@ impl Task<'_> {
             let threads = threads.min(usize::try_from(pieces.count).unwrap_or(usize::MAX));
             if threads > 1 {
                 let pool = |work: &pool::Work<'_>| pool::run(threads - 1, estimate, options.wake_from, work);
-                return self.run_on_threads(&pieces, threads, options.rendezvous, pool);
+                return self.run_on_threads(&pieces, threads, next, options.rendezvous, pool);
             }
         }
         self.run_alone(total)
@@ -207,6 +210,7 @@ impl Task<'_> {
         &self,
         pieces: &Partition,
         threads: usize,
+        next: &mut Vec<Next>,
         rendezvous: bool,
         run: impl FnOnce(&pool::Work<'_>),
     ) -> Result<(), Fault> {
@@ -214,7 +218,9 @@ impl Task<'_> {
         // threads take them from one stretch.
         let stretches = if self.kernel.hand_off.is_some() { 1 } else { threads };
         let begin = |stretch: usize| pieces.count * stretch as i64 / stretches as i64;
-        let next: Vec<Next> = (0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))).collect();
+        next.clear();
+        next.extend((0..stretches).map(|stretch| Next(AtomicI64::new(begin(stretch)))));
+        let next: &[Next] = next;
         // The lowest piece in which a check has failed. Higher pieces need not run; lower ones
         // must, since theirs would be the first failure in sequential order.
         let lowest = AtomicI64::new(i64::MAX);
@@ -280,11 +286,17 @@ impl Task<'_> {
         if self.extents.own.buffers.is_empty() {
             return run(self.addresses);
         }
-        let mut addresses = self.addresses.to_vec();
+        let (table, count) = (scratch.0.wrapping_add(self.extents.own.table).cast::<Address>(), self.addresses.len());
+        // SAFETY: the thread's memory has room for this many addresses there (`Runner::own`), at a
+        // multiple of `SCRATCH_ALIGN` like the memory itself, and nothing else uses that room.
+        let addresses = unsafe {
+            std::ptr::copy_nonoverlapping(self.addresses.as_ptr(), table, count);
+            std::slice::from_raw_parts_mut(table, count)
+        };
         for (id, offset) in &self.extents.own.buffers {
             addresses[id.index()] = Address(scratch.0.wrapping_add(*offset));
         }
-        run(&addresses)
+        run(addresses)
     }
 
     /// Runs a piece of the kernel on this thread.

@@ -16,7 +16,7 @@ use ir::sched::Scheduled;
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
-use super::distribute::{Address, Extents, ThreadScratch};
+use super::distribute::{Address, Extents, Next, ThreadScratch};
 use super::memory::{Block, Pool};
 use super::steps::Steps;
 use super::{Options, RunError};
@@ -78,6 +78,8 @@ struct Frame {
     temporaries: Block,
     /// Scratch memory of the caller's thread.
     scratch: Block,
+    /// Memory for the stretches of threads in a kernel.
+    next: Vec<Next>,
 }
 
 impl Runner {
@@ -216,6 +218,7 @@ impl Runner {
             addresses,
             homes: &frame.homes,
             scratch: Address(frame.scratch.pointer()),
+            next: &mut frame.next,
             memory: &self.memory,
             options: &self.options,
             threads,
@@ -278,14 +281,14 @@ impl Runner {
     }
 
     /// A thread's scratch memory for a kernel: the part that its code uses, then its scratch
-    /// buffers.
+    /// buffers, then a table of addresses.
     fn own(
         &self,
         binding: &Binding,
         kernel: &CompiledKernel,
         value: &impl Fn(&Size) -> i64,
     ) -> Result<ThreadScratch, RunError> {
-        let mut own = ThreadScratch { bytes: kernel.scratch, buffers: vec![] };
+        let mut own = ThreadScratch { bytes: kernel.scratch, buffers: vec![], table: 0 };
         for id in &kernel.buffers {
             own.buffers.push((*id, own.bytes));
             let times = usize::try_from(kernel.columns.times(*id).at(value)).unwrap_or(usize::MAX);
@@ -293,6 +296,11 @@ impl Runner {
             let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(SCRATCH_ALIGN));
             let sum = bytes.and_then(|bytes| own.bytes.checked_add(bytes));
             own.bytes = sum.ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
+        }
+        if !own.buffers.is_empty() {
+            let table = own.bytes.checked_next_multiple_of(SCRATCH_ALIGN);
+            let end = table.and_then(|at| at.checked_add(self.compiled.program.buffers.len() * size_of::<Address>()));
+            (own.table, own.bytes) = table.zip(end).ok_or(RunError::OutOfMemory { bytes: usize::MAX })?;
         }
         Ok(own)
     }

@@ -9,7 +9,7 @@ use ir::bind::Binding;
 use ir::nest::{Carried, Node, Repeat};
 
 use super::compile::CompiledKernel;
-use super::distribute::{Address, Extents, Task};
+use super::distribute::{Address, Extents, Next, Task};
 use super::memory::Pool;
 use super::run::Watch;
 use super::{Options, RunError};
@@ -26,6 +26,8 @@ pub(super) struct Steps<'r, 'w> {
     /// The memory of each temporary that a loop over kernels carries, by its number.
     pub(super) homes: &'r [Address],
     pub(super) scratch: Address,
+    /// Memory for the stretches of threads.
+    pub(super) next: &'r mut Vec<Next>,
     pub(super) memory: &'r Pool,
     pub(super) options: &'r Options,
     pub(super) threads: usize,
@@ -53,7 +55,7 @@ impl Steps<'_, '_> {
             memory: self.memory,
             cancelled: self.watch.cancelled,
         };
-        task.run(self.options, self.threads).map_err(RunError::Fault)?;
+        task.run(self.options, self.threads, self.next).map_err(RunError::Fault)?;
         if task.is_cancelled() {
             return Err(RunError::Cancelled);
         }
