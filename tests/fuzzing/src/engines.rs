@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use backends::cpu::{self, MemoryRegime, RunError as CpuError, Simd};
 use backends::cuda::{Gpu, Loaded};
 use backends::ptx::{self, Runner};
-use compiler::pipeline::Options;
+use compiler::pipeline::{self, Options, PipelineError};
 use grammar::Diagnostic;
 use guarded::{Edge, Guarded};
 use interp::nest::RunError as NestError;
@@ -228,10 +228,19 @@ pub fn has_contractions(program: &Program) -> bool {
 }
 
 impl Form {
-    /// Fuses a function in some way and compiles it.
+    /// Fuses a function in some way.
     pub fn new(checked: &Checked, options: &Options) -> Result<Form, String> {
+        Form::of(pipeline::compile(checked, options), options)
+    }
+
+    /// Fuses loop nests with one kernel for each operation in some way.
+    pub fn of_nests(unfused: &Program, options: &Options) -> Result<Form, String> {
+        Form::of(pipeline::fuse(unfused.clone(), options), options)
+    }
+
+    fn of(compiled: Result<pipeline::Compiled, PipelineError>, options: &Options) -> Result<Form, String> {
         let shown = Shown(options);
-        let compiled = compiler::pipeline::compile(checked, options).map_err(|error| format!("{shown}: {error}"))?;
+        let compiled = compiled.map_err(|error| format!("{shown}: {error}"))?;
         let program = compiled.program;
         verify(&program).map_err(|error| format!("{shown}: {error}\n{program}"))?;
         let loaded = RefCell::new(None);
@@ -253,30 +262,38 @@ impl Form {
     }
 
     /// The program's code for CUDA devices.
-    fn for_gpu(&self) -> Result<ptx::Module, String> {
+    pub fn for_gpu(&self) -> Result<ptx::Module, String> {
         ptx::Module::compile(&self.scheduled(Machine::PTX)?).map_err(|error| error.to_string())
     }
 
     /// Calls the function on one engine.
     pub fn run(&self, checked: &Checked, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
         match engine {
-            Engine::Source => match source::run(checked, inputs, &compiler::math::define) {
-                Ok(results) => Outcome::Results(results),
-                Err(SourceError::Bind(error)) => Outcome::Refused(error),
-                Err(SourceError::Length { result, axis, length }) => Outcome::Refused(BindError::Length {
-                    buffer: self.program.outputs()[result],
-                    axis,
-                    value: Ok(length),
-                }),
-                Err(SourceError::Size(error)) => Outcome::Refused(BindError::Length {
-                    buffer: self.program.outputs()[0],
-                    axis: 0,
-                    value: Err(error),
-                }),
-                Err(SourceError::Fault(fault)) => Outcome::Fault(fault),
-                Err(SourceError::OutOfMemory { .. }) => Outcome::BeyondMemory,
-                Err(other) => Outcome::Broken(format!("{other:?}")),
-            },
+            Engine::Source => self.run_source(checked, inputs),
+            _ => self.run_nests(engine, inputs),
+        }
+    }
+
+    fn run_source(&self, checked: &Checked, inputs: &[ArrayRef<'_>]) -> Outcome {
+        match source::run(checked, inputs, &compiler::math::define) {
+            Ok(results) => Outcome::Results(results),
+            Err(SourceError::Bind(error)) => Outcome::Refused(error),
+            Err(SourceError::Length { result, axis, length }) => {
+                Outcome::Refused(BindError::Length { buffer: self.program.outputs()[result], axis, value: Ok(length) })
+            }
+            Err(SourceError::Size(error)) => {
+                Outcome::Refused(BindError::Length { buffer: self.program.outputs()[0], axis: 0, value: Err(error) })
+            }
+            Err(SourceError::Fault(fault)) => Outcome::Fault(fault),
+            Err(SourceError::OutOfMemory { .. }) => Outcome::BeyondMemory,
+            Err(other) => Outcome::Broken(format!("{other:?}")),
+        }
+    }
+
+    /// Calls the loop nests on one engine. The source is not one that runs them.
+    pub fn run_nests(&self, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
+        match engine {
+            Engine::Source => Outcome::Broken("the source is no loop nest".into()),
             Engine::Nest => match interp::nest::run(&self.program, inputs) {
                 Ok(outcome) => Outcome::Results(outcome.outputs),
                 Err(NestError::Bind(error)) => Outcome::Refused(error),
@@ -357,7 +374,11 @@ impl Form {
         })
     }
 
-    fn run_on<D: ptx::Device<Error: fmt::Display>>(&self, runner: &mut Runner<D>, inputs: &[ArrayRef<'_>]) -> Outcome {
+    /// Calls the function on a device with the form's code.
+    pub fn run_on<D>(&self, runner: &mut Runner<D>, inputs: &[ArrayRef<'_>]) -> Outcome
+    where
+        D: ptx::Device<Error: fmt::Display>,
+    {
         self.run_into(inputs, |outputs| {
             runner.call(inputs, outputs, None).map_err(|error| match error {
                 ptx::RunError::Call(error) => Ok(error),

@@ -9,6 +9,8 @@ use ir::nest::{BufferId, Program, SiteId};
 use ir::size::SizeError;
 use opened::{Opened, Reply};
 
+pub use opened::is_possible;
+
 use crate::engines::{Outcome, poison};
 
 /// A program in a shared library.

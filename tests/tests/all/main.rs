@@ -21,6 +21,7 @@ mod random;
 mod reducers;
 mod samples;
 mod schedules;
+mod steps;
 mod sweep;
 mod traffic;
 

@@ -104,7 +104,7 @@ impl Tally {
     }
 }
 
-fn holds(count: &Count<u64>, found: u64) -> bool {
+pub fn holds(count: &Count<u64>, found: u64) -> bool {
     match count {
         Count { elements, exact: true } => *elements == Some(found),
         Count { elements, exact: false } => elements.is_none_or(|most| most >= found),

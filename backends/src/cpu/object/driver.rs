@@ -329,6 +329,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         let mode = parts.mode.set(&mut self.b, module);
         let totals = BTreeMap::new();
         let mut steps = Steps { table, sizes, own, scratch, fault, mode, layout, homes, totals };
+        steps.prepare(self);
         steps.sequence(self, module, &parts.run.body);
         parts.mode.put_back(&mut self.b, module, mode);
         for (id, address, seen) in outputs {

@@ -47,6 +47,20 @@ impl Steps<'_> {
         d.b.ins().load(I64, own_memory(), self.table, Self::at(id))
     }
 
+    /// Computes the numbers of iterations of all loops, and how far the ranges of their kernels go:
+    /// values computed inside a loop do not dominate the code after it.
+    pub(super) fn prepare(&mut self, d: &mut Driver<'_, '_>) {
+        let parts = d.parts;
+        for repeat in parts.run.repeats() {
+            d.sizes.size(&mut d.b, &repeat.trips);
+            for id in kernels_in(&repeat.body) {
+                if let Entry::Vacant(entry) = self.totals.entry(id.index()) {
+                    entry.insert(d.total(&parts.kernels[id.index()]));
+                }
+            }
+        }
+    }
+
     /// Calls the kernels of a sequence.
     pub(super) fn sequence(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, nodes: &[Node]) {
         for node in nodes {
@@ -75,13 +89,7 @@ impl Steps<'_> {
     }
 
     fn repeat(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, repeat: &Repeat) {
-        // Values computed inside the loop do not dominate the code after it.
         let trips = d.sizes.size(&mut d.b, &repeat.trips).value;
-        for id in kernels_in(&repeat.body) {
-            if let Entry::Vacant(entry) = self.totals.entry(id.index()) {
-                entry.insert(d.total(&d.parts.kernels[id.index()]));
-            }
-        }
         for Carried { initial, current, next } in &repeat.carried {
             let first = self.address(d, *initial);
             self.enter(d, *current, first);
