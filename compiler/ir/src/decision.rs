@@ -182,7 +182,8 @@ pub enum Reason {
     /// Every element of the consumer needs the result of the producer's reduction over all
     /// elements.
     GlobalReduction,
-    /// An iteration of the consumer reads elements that other iterations of the producer compute.
+    /// An iteration of the consumer reads elements that other iterations of the producer compute, or
+    /// a loop over kernels begins or ends between the two.
     OtherIterations,
     /// The producer would be computed several times for each element, which costs more than reading
     /// it back.

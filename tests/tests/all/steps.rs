@@ -32,7 +32,7 @@ use tests::ways;
 
 use crate::traffic::holds;
 
-/// What every program declares. `%c` and `%k` are scalars, so are `%t` and `%u`.
+/// The declarations of every program. `%c`, `%k`, `%t` and `%u` are scalars.
 const DECLARATIONS: &str = "
   symbol n = dim 0 of input 0
   symbol m = dim 0 of input 2
@@ -120,7 +120,7 @@ impl Draft<'_> {
     }
 
     fn any_visible(&mut self) -> Buffer {
-        // What came last is the most telling.
+        // The last ones are the most telling.
         let back = self.choices.below(self.visible.len());
         self.visible[self.visible.len() - 1 - back].clone()
     }
