@@ -73,7 +73,7 @@ struct Frame {
     /// The memory of each buffer.
     addresses: Vec<Address>,
     /// Where each buffer lies before any kernel runs, if loops over kernels move some.
-    homes: Vec<Address>,
+    initial_addresses: Vec<Address>,
     /// Memory for temporaries.
     temporaries: Block,
     /// Scratch memory of the caller's thread.
@@ -207,7 +207,7 @@ impl Runner {
             addresses[id.index()] = Address(words.as_ptr().cast::<u8>().cast_mut());
         }
         if self.loops {
-            frame.homes.clone_from(addresses);
+            frame.initial_addresses.clone_from(addresses);
         }
         frame.scratch.hold(frame.own)?;
         let mut steps = Steps {
@@ -216,7 +216,7 @@ impl Runner {
             binding,
             sizes: &frame.sizes,
             addresses,
-            homes: &frame.homes,
+            initial_addresses: &frame.initial_addresses,
             scratch: Address(frame.scratch.pointer()),
             next: &mut frame.next,
             memory: &self.memory,

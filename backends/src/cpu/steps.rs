@@ -24,7 +24,7 @@ pub(super) struct Steps<'r, 'w> {
     /// The memory of each buffer, as kernels find it.
     pub(super) addresses: &'r mut [Address],
     /// The memory of each temporary that a loop over kernels carries, by its number.
-    pub(super) homes: &'r [Address],
+    pub(super) initial_addresses: &'r [Address],
     pub(super) scratch: Address,
     /// Memory for the stretches of threads.
     pub(super) next: &'r mut Vec<Next>,
@@ -71,7 +71,7 @@ impl Steps<'_, '_> {
     fn repeat(&mut self, repeat: &Repeat) -> Result<(), RunError> {
         for Carried { initial, current, next } in &repeat.carried {
             self.addresses[current.index()] = self.addresses[initial.index()];
-            self.addresses[next.index()] = self.homes[next.index()];
+            self.addresses[next.index()] = self.initial_addresses[next.index()];
         }
         for _ in 0..self.binding.number(&repeat.trips) {
             self.sequence(&repeat.body)?;
@@ -84,8 +84,8 @@ impl Steps<'_, '_> {
     fn exchange(&mut self, carried: &Carried) {
         let [current, next] = [carried.current, carried.next].map(EntityRef::index);
         let stored = self.addresses[next];
-        let other = if stored == self.homes[next] { current } else { next };
-        self.addresses[next] = self.homes[other];
+        let other = if stored == self.initial_addresses[next] { current } else { next };
+        self.addresses[next] = self.initial_addresses[other];
         self.addresses[current] = stored;
     }
 }

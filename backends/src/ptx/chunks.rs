@@ -113,9 +113,9 @@ impl Emitter<'_> {
         self.counted(zero, count, threads, |e, base| {
             let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
             let place = e.place_of_chunk(buffer, number);
-            let there = e.b().set(Comparison::Lt, Type::S64, number, count);
+            let exists = e.b().set(Comparison::Lt, Type::S64, number, count);
             let state = fold.variable(e);
-            e.when(there, |e| {
+            e.when(exists, |e| {
                 let total = fold.load(e, Space::Global, place);
                 assign(e.b(), &state, &total);
             });
@@ -126,7 +126,7 @@ impl Emitter<'_> {
                 e.hand_on(fold, &carry, SharedSums { at, pitch: PLACE }, zero..all);
             });
             e.b().barrier();
-            e.when(there, |e| {
+            e.when(exists, |e| {
                 let before = fold.load(e, Space::Shared, own);
                 fold.store(e, Space::Global, &before, place);
             });

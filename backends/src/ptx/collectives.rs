@@ -173,8 +173,8 @@ impl Emitter<'_> {
             let mut states = vec![all.clone()];
             for k in 1..groups {
                 let state = fold.variable(e);
-                let there = e.b().set(Comparison::Gt, Type::S64, threads, k * GROUP);
-                e.when(there, |e| {
+                let exists = e.b().set(Comparison::Gt, Type::S64, threads, k * GROUP);
+                e.when(exists, |e| {
                     let loaded = fold.load(e, Space::Shared, result(k));
                     assign(e.b(), &state, &loaded);
                 });

@@ -222,17 +222,17 @@ impl<'a> Emitter<'a> {
     pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Reg {
         let base = self.size(affine.constant_part());
         let sum = self.add_terms(base, affine, 1);
-        let ahead = self.ahead_by(affine);
-        if ahead.is_zero() {
+        let displacement = self.displacement(affine);
+        if displacement.is_zero() {
             return sum;
         }
-        let ahead = self.size(&ahead);
-        self.builder.op2(Opcode::Add, Type::S64, sum, ahead)
+        let displacement = self.size(&displacement);
+        self.builder.op2(Opcode::Add, Type::S64, sum, displacement)
     }
 
     /// The constant by which an affine expression exceeds what its index registers give.
-    pub(super) fn ahead_by(&self, affine: &Affine<IndexId>) -> Size {
-        let Some((index, by)) = self.addresses.ahead else { return Size::constant(0) };
+    pub(super) fn displacement(&self, affine: &Affine<IndexId>) -> Size {
+        let Some((index, by)) = self.addresses.displaced else { return Size::constant(0) };
         &affine.coefficient(index) * &Size::constant(by)
     }
 
@@ -325,13 +325,13 @@ impl<'a> Emitter<'a> {
         }
         let first = self.first_address(buffer, linear);
         let width = self.element_bytes(buffer);
-        let ahead = &self.ahead_by(&linear.affine) * &Size::constant(width);
-        let offset = ahead.as_constant().and_then(|ahead| first.offset.checked_add(ahead));
+        let displacement = &self.displacement(&linear.affine) * &Size::constant(width);
+        let offset = displacement.as_constant().and_then(|displacement| first.offset.checked_add(displacement));
         if let Some(offset) = offset.filter(|offset| i32::try_from(*offset).is_ok()) {
             return Address { offset, ..first };
         }
-        let ahead = self.size(&ahead);
-        let base = first.base.map(|base| self.builder.op2(Opcode::Add, Type::S64, base, ahead));
+        let displacement = self.size(&displacement);
+        let base = first.base.map(|base| self.builder.op2(Opcode::Add, Type::S64, base, displacement));
         Address { base, ..first }
     }
 

@@ -532,7 +532,7 @@ impl Emitter<'_> {
         for place in places.clone() {
             self.select_element(*index, elements, place);
             for (value, buffer, view, at, linear) in &loads {
-                let exact = linear.affine.add(&Affine::size(self.ahead_by(&linear.affine)));
+                let exact = linear.affine.add(&Affine::size(self.displacement(&linear.affine)));
                 let known = seen.iter().find(|(b, affine, _)| b == buffer && *affine == exact).map(|(.., reg)| *reg);
                 let reg = known.unwrap_or_else(|| self.load(*buffer, *view, at));
                 if known.is_none() {
@@ -557,14 +557,14 @@ impl Emitter<'_> {
     /// Selects one of the thread's elements for the code that follows.
     pub(super) fn select_element(&mut self, index: IndexId, elements: &ThreadElements, place: usize) {
         self.masks.valid = elements.valid(place);
-        self.addresses.ahead = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));
+        self.addresses.displaced = Some((index, elements.stride * i64::try_from(place).unwrap_or(0)));
         if let Some(row) = &mut self.row {
             row.at = Some((index, place));
         }
     }
 
     pub(super) fn deselect_element(&mut self) {
-        (self.masks.valid, self.addresses.ahead) = (None, None);
+        (self.masks.valid, self.addresses.displaced) = (None, None);
         if let Some(row) = &mut self.row {
             row.at = None;
         }

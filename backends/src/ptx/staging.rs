@@ -197,7 +197,7 @@ impl Emitter<'_> {
 
     /// The staged value of an access, and the address of its slot for the current element.
     fn staged_slot(&mut self, buffer: BufferId, linear: &Linear) -> Option<(usize, StagedValue, Address)> {
-        let (index, by) = self.addresses.ahead.filter(|_| self.row.is_none())?;
+        let (index, by) = self.addresses.displaced.filter(|_| self.row.is_none())?;
         let key = key(buffer, linear, index)?;
         let staging = self.staging.as_ref()?;
         let number = staging.layout.values.iter().position(|value| value.key == key)?;

@@ -68,12 +68,12 @@ pub(super) struct Masks {
     pub(super) leaning: Vec<(BufferId, Vec<Subscript>)>,
 }
 
-/// Parts of addresses that are computed ahead of the accesses.
+/// Parts of addresses that are computed before the accesses.
 #[derive(Default)]
 pub(super) struct Addresses {
     /// An index that currently stands for its register plus this constant. It lets unrolled code
     /// address neighbouring elements by a constant offset.
-    pub(super) ahead: Option<(IndexId, i64)>,
+    pub(super) displaced: Option<(IndexId, i64)>,
     /// Hoisted addresses of accesses, computed with the index at its register's value.
     pub(super) bases: Vec<(BufferId, Affine<IndexId>, Address)>,
     /// Strength-reduced addresses of the current loop.

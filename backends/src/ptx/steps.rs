@@ -36,7 +36,7 @@ pub(super) struct Sequence<'p> {
     /// The launches of the plan, with the addresses of the last time each was launched.
     launches: Vec<Launch<'p>>,
     /// The address of each place of the plan: before the call, and now.
-    homes: Vec<u64>,
+    initial_addresses: Vec<u64>,
     places: Vec<u64>,
 }
 
@@ -55,8 +55,8 @@ impl<'p> Sequence<'p> {
             let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
             Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments }
         });
-        let homes: Vec<u64> = plan.places.iter().map(word).collect();
-        Sequence { plan, launches: launches.collect(), places: homes.clone(), homes }
+        let initial_addresses: Vec<u64> = plan.places.iter().map(word).collect();
+        Sequence { plan, launches: launches.collect(), places: initial_addresses.clone(), initial_addresses }
     }
 
     /// Calls `visit` on each launch, with its number in the plan, without allocating anything.
@@ -92,7 +92,7 @@ impl<'p> Sequence<'p> {
                 Step::Repeat(repeat) => {
                     for [initial, current, next] in &repeat.carried {
                         self.places[*current] = self.places[*initial];
-                        self.places[*next] = self.homes[*next];
+                        self.places[*next] = self.initial_addresses[*next];
                     }
                     for _ in 0..repeat.trips {
                         self.steps(&repeat.body, visit)?;
@@ -107,8 +107,8 @@ impl<'p> Sequence<'p> {
     /// The next iteration reads what this one has stored, and stores in the other memory of the two.
     fn exchange(&mut self, [_, current, next]: [usize; 3]) {
         let stored = self.places[next];
-        let other = if stored == self.homes[next] { current } else { next };
-        self.places[next] = self.homes[other];
+        let other = if stored == self.initial_addresses[next] { current } else { next };
+        self.places[next] = self.initial_addresses[other];
         self.places[current] = stored;
     }
 }

@@ -299,14 +299,14 @@ impl<'a, 'p> Driver<'a, 'p> {
             entry(self, id, address);
         }
         self.hold_apart(Area { address: scratch, bytes: layout.bytes });
-        let mut homes = BTreeMap::new();
+        let mut initial_addresses = BTreeMap::new();
         for (id, place) in &layout.temporaries {
             let address = match place {
                 Location::At(at) => self.b.ins().iadd(scratch, *at),
                 Location::Of(output) => outputs.iter().find(|(id, ..)| id == output).expect("an output is lent").2,
             };
             entry(self, *id, address);
-            homes.insert(*id, address);
+            initial_addresses.insert(*id, address);
         }
         let sizes = self.slot(parts.sizes.len() * 8);
         let sizes = self.address_of(sizes);
@@ -328,7 +328,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         // Only kernels compute with floats, so the mode is set around them alone.
         let mode = parts.mode.set(&mut self.b, module);
         let totals = BTreeMap::new();
-        let mut steps = Steps { table, sizes, own, scratch, fault, mode, layout, homes, totals };
+        let mut steps = Steps { table, sizes, own, scratch, fault, mode, layout, initial_addresses, totals };
         steps.prepare(self);
         steps.sequence(self, module, &parts.run.body);
         parts.mode.put_back(&mut self.b, module, mode);

@@ -21,13 +21,13 @@ pub(super) fn tree(program: &Program) -> Result {
     program.kernels.values().flat_map(|kernel| visit::stores(&kernel.body)).for_each(|id| _ = filled.remove(&id));
     program.carried().flat_map(|carried| [carried.current, carried.next]).for_each(|id| _ = filled.remove(&id));
     filled.extend(program.buffers.iter().filter(|(_, b)| b.role == Role::Scratch).map(|(id, _)| id));
-    let mut checker = Checker { program, filled, home: BTreeMap::new(), loops: 0 };
-    checker.sequence(&program.body, Home::Body(0))
+    let mut checker = Checker { program, filled, fillers: BTreeMap::new(), loops: 0 };
+    checker.sequence(&program.body, Filler::Body(0))
 }
 
 /// Where a buffer gets its contents.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Home {
+enum Filler {
     /// From kernels in the body of the n-th loop, of no loop inside it; 0 is the program.
     Body(usize),
     /// From what a loop carries.
@@ -39,28 +39,28 @@ struct Checker<'p> {
     program: &'p Program,
     /// The buffers that have contents here.
     filled: BTreeSet<BufferId>,
-    home: BTreeMap<BufferId, Home>,
+    fillers: BTreeMap<BufferId, Filler>,
     /// How many loops there have been.
     loops: usize,
 }
 
 impl Checker<'_> {
-    fn sequence(&mut self, nodes: &[Node], here: Home) -> Result {
+    fn sequence(&mut self, nodes: &[Node], here: Filler) -> Result {
         nodes.iter().try_for_each(|node| match node {
             Node::Kernel(id) => self.kernel(*id, here),
             Node::Repeat(repeat) => self.repeat(repeat),
         })
     }
 
-    fn kernel(&mut self, id: KernelId, here: Home) -> Result {
+    fn kernel(&mut self, id: KernelId, here: Filler) -> Result {
         let kernel = &self.program.kernels[id];
         let place = || format!("kernel @{}", kernel.name);
         let stores = visit::stores(&kernel.body);
         for buffer in stores.iter().copied() {
-            if here != Home::Body(0) && matches!(self.program.buffers[buffer].role, Role::Output(_)) {
+            if here != Filler::Body(0) && matches!(self.program.buffers[buffer].role, Role::Output(_)) {
                 return fail(place(), format!("a loop over kernels stores the result {}", self.name(buffer)));
             }
-            if *self.home.entry(buffer).or_insert(here) != here {
+            if *self.fillers.entry(buffer).or_insert(here) != here {
                 return fail(place(), format!("{} gets its contents elsewhere", self.name(buffer)));
             }
         }
@@ -80,7 +80,7 @@ impl Checker<'_> {
             return fail(place, "carries nothing");
         }
         self.loops += 1;
-        let here = Home::Body(self.loops);
+        let here = Filler::Body(self.loops);
         repeat.carried.iter().try_for_each(|carried| self.carried(carried, here))?;
         self.filled.extend(repeat.carried.iter().map(|carried| carried.current));
         let around = self.filled.clone();
@@ -93,7 +93,7 @@ impl Checker<'_> {
     }
 
     /// Checks what a loop carries, whose body is `here`, and notes who fills it.
-    fn carried(&mut self, carried: &Carried, here: Home) -> Result {
+    fn carried(&mut self, carried: &Carried, here: Filler) -> Result {
         let [initial, current, next] = carried.buffers();
         let place = || format!("carried {}", self.name(current));
         let buffers = &self.program.buffers;
@@ -111,11 +111,11 @@ impl Checker<'_> {
         if !self.filled.contains(&initial) {
             return fail(place(), format!("{} has no contents here", self.name(initial)));
         }
-        let taken = [current, next].into_iter().find(|id| self.home.contains_key(id));
+        let taken = [current, next].into_iter().find(|id| self.fillers.contains_key(id));
         if let Some(taken) = taken.or((current == next).then_some(next)) {
             return fail(place(), format!("{} gets its contents elsewhere", self.name(taken)));
         }
-        self.home.extend([(current, Home::Carried), (next, here)]);
+        self.fillers.extend([(current, Filler::Carried), (next, here)]);
         Ok(())
     }
 

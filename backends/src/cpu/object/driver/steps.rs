@@ -27,7 +27,7 @@ pub(super) struct Steps<'l> {
     pub(super) mode: Value,
     pub(super) layout: &'l Layout,
     /// The memory of each temporary.
-    pub(super) homes: BTreeMap<BufferId, Value>,
+    pub(super) initial_addresses: BTreeMap<BufferId, Value>,
     /// How far the ranges of kernels in loops go.
     pub(super) totals: BTreeMap<usize, Value>,
 }
@@ -93,7 +93,7 @@ impl Steps<'_> {
         for Carried { initial, current, next } in &repeat.carried {
             let first = self.address(d, *initial);
             self.enter(d, *current, first);
-            self.enter(d, *next, self.homes[next]);
+            self.enter(d, *next, self.initial_addresses[next]);
         }
         let [head, body, behind] = [(); 3].map(|()| d.b.create_block());
         let count = d.b.append_block_param(head, I64);
@@ -105,9 +105,9 @@ impl Steps<'_> {
         d.b.switch_to_block(body);
         self.sequence(d, module, &repeat.body);
         for Carried { current, next, .. } in &repeat.carried {
-            let (stored, own) = (self.address(d, *next), self.homes[next]);
+            let (stored, own) = (self.address(d, *next), self.initial_addresses[next]);
             let is_own = d.b.ins().icmp(IntCC::Equal, stored, own);
-            let other = d.b.ins().select(is_own, self.homes[current], own);
+            let other = d.b.ins().select(is_own, self.initial_addresses[current], own);
             self.enter(d, *next, other);
             self.enter(d, *current, stored);
         }
