@@ -73,9 +73,21 @@ impl<'p> Lives<'p> {
             }
             lives.places[id] = walk.places;
         }
+        let repeats = program.repeats();
+        repeats.iter().for_each(|repeat| lives.begin(repeat));
         // Later and inner loops first: they may begin with what an earlier or outer one carries.
-        program.repeats().into_iter().rev().for_each(|repeat| lives.hold(repeat));
+        repeats.into_iter().rev().for_each(|repeat| lives.hold(repeat));
         lives
+    }
+
+    /// Makes what a loop over kernels carries live from its beginning, even if only kernels of a
+    /// later loop mention it.
+    fn begin(&mut self, repeat: &Repeat) {
+        let Some(begin) = kernels_in(&repeat.body).first().copied() else { return };
+        for buffer in repeat.carried.iter().flat_map(|carried| carried.buffers()) {
+            let range = self.ranges[buffer].get_or_insert(LiveRange { first: begin, last: begin });
+            range.first = range.first.min(begin);
+        }
     }
 
     /// Makes what a loop over kernels needs live as long as it has to.

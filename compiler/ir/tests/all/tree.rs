@@ -174,3 +174,22 @@ fn lives_reach_over_loops() {
         assert!(verify(&program).is_err(), "{slots}");
     }
 }
+
+/// What a loop carries lives to the end of a later loop that reads it, even if nothing else does.
+#[test]
+fn a_result_lives_as_long_as_a_later_loop() {
+    let tree = format!(
+        "repeat t with %x = %x0 then %x1 {{ {} }} repeat t with %u = %x0 then %u1 {{ {} {} }} {}",
+        add("a", ["x0", "x0"], "x1"),
+        add("b", ["x", "u"], "w"),
+        add("c", ["w", "u"], "u1"),
+        add("d", ["u", "u"], "y"),
+    );
+    let program = parse(&tree);
+    verify(&program).unwrap();
+    let lives = Lives::of(&program);
+    for (id, buffer) in program.buffers.iter().filter(|(_, b)| ["x", "x1"].contains(&b.name.as_str())) {
+        let range = lives.live_range(id).map(|range| (range.first.as_u32(), range.last.as_u32()));
+        assert_eq!(range, Some((0, 2)), "{}", buffer.name);
+    }
+}
