@@ -10,6 +10,7 @@ use crate::ast::{
 use crate::codes;
 use crate::diagnostic::Diagnostic;
 use crate::hints;
+use crate::lexer::integer;
 use crate::report::{Errors, quote};
 use crate::{MAX_DEPTH, depth_error};
 
@@ -130,17 +131,17 @@ impl<'s> Builder<'s> {
     /// A number. The lexer has already checked that it is well formed.
     pub(crate) fn number(&mut self, l: u32, r: u32) -> E {
         let written = self.text(span(l, r));
-        let mut digits = written.to_owned();
-        digits.retain(|c| c != '_');
-        let kind = if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            ExprKind::Int(digits.parse().unwrap_or_else(|_| {
+        let kind = match integer(written) {
+            Some(value) => ExprKind::Int(value.unwrap_or_else(|_| {
                 let message = format!("{} does not fit into 64 bits", quote(written));
-                let help = format!("the largest integer is {}; with a decimal point it is a float", u64::MAX);
+                let help = match written.starts_with("0x") || written.starts_with("0b") {
+                    true => format!("the largest integer is 0x{:x}", u64::MAX),
+                    false => format!("the largest integer is {}; with a decimal point it is a float", u64::MAX),
+                };
                 self.errors.push(Diagnostic::new(codes::INTEGER_TOO_LARGE, span(l, r), message).help(help));
                 0
-            }))
-        } else {
-            ExprKind::Float(digits)
+            })),
+            None => ExprKind::Float(written.replace('_', "")),
         };
         self.node(kind, 0, l, r)
     }

@@ -1,8 +1,11 @@
 //! Text to tokens. A token carries no text: its span says where that stands.
 //!
-//! Numbers are decimal: `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`. Names are ASCII letters, digits
-//! and `_`. A comment runs from `#` to the end of the line. `\r` counts as a space, so that both
-//! kinds of line ends work. A byte order mark may begin a text.
+//! Numbers are decimal, `42`, `1_000`, `1.5`, `2.`, `.5`, `1e-5`, or integers in hexadecimal or
+//! binary digits, `0xff`, `0b1010_0001`. Names are ASCII letters, digits and `_`. A comment runs
+//! from `#` to the end of the line. `\r` counts as a space, so that both kinds of line ends work. A
+//! byte order mark may begin a text.
+
+use std::num::ParseIntError;
 
 use logos::{FilterResult, Lexer as Scanner, Logos, SpannedIter};
 
@@ -63,10 +66,12 @@ fn comment(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
 /// Takes everything that could be meant as one number before judging it.
 fn number(scanner: &mut Scanner<'_, Tok>) -> Result<(), Reason> {
     let rest = scanner.remainder().as_bytes();
+    // In `0xe+1` the `e` is a digit.
+    let hexadecimal = scanner.slice() == "0" && matches!(rest.first(), Some(b'x' | b'X'));
     let mut previous = b'0';
     let mut length = 0;
     for &byte in rest {
-        let sign_of_exponent = matches!(byte, b'+' | b'-') && matches!(previous, b'e' | b'E');
+        let sign_of_exponent = matches!(byte, b'+' | b'-') && matches!(previous, b'e' | b'E') && !hexadecimal;
         if !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.') || sign_of_exponent) {
             break;
         }
@@ -89,8 +94,13 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
         Some(b'0'..=b'9') => text.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'_')).count(),
         _ => 0,
     };
-    if text[0] == b'0' && matches!(text.get(1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O')) {
-        return Some("numbers are written in decimal");
+    match text {
+        [b'0', b'x', digits @ ..] => return malformed_digits(Radix::Hexadecimal, digits),
+        [b'0', b'b', digits @ ..] => return malformed_digits(Radix::Binary, digits),
+        [b'0', b'X', ..] => return Some("write `0x` before hexadecimal digits"),
+        [b'0', b'B', ..] => return Some("write `0b` before binary digits"),
+        [b'0', b'o' | b'O', ..] => return Some("numbers are decimal, hexadecimal (`0x1f`) or binary (`0b101`)"),
+        _ => {}
     }
     let mut rest = &text[digits(text)..];
     if let Some(after) = rest.strip_prefix(b".") {
@@ -111,6 +121,50 @@ fn malformed(text: &[u8]) -> Option<&'static str> {
         [b'f' | b'i' | b'u' | b'b', ..] => Some("a type goes around the number: `f32(1)`"),
         _ => Some("put an operator between a number and a name: `2 * x`"),
     }
+}
+
+/// The error in the digits after `0x` or `0b`, if there is one.
+fn malformed_digits(radix: Radix, digits: &[u8]) -> Option<&'static str> {
+    let own = |byte: &u8| char::from(*byte).is_digit(radix.number());
+    let wrong = digits.iter().copied().find(|byte| *byte != b'_' && !own(byte));
+    match (radix, digits, wrong) {
+        (Radix::Hexadecimal, [], _) => Some("digits follow `0x`: `0x1f`"),
+        (Radix::Binary, [], _) => Some("digits follow `0b`: `0b101`"),
+        (_, _, Some(b'.')) => Some("a number with a decimal point is decimal"),
+        (_, _, Some(b'i' | b'u')) => Some("a type goes around the number: `u8(0x1f)`"),
+        (Radix::Hexadecimal, _, Some(_)) => Some("hexadecimal digits are 0 to 9 and a to f"),
+        (Radix::Binary, _, Some(_)) => Some("binary digits are 0 and 1"),
+        (_, [b'_', ..] | [.., b'_'], None) => Some("`_` belongs between digits"),
+        (_, _, None) => None,
+    }
+}
+
+/// How an integer is written when it is not decimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Radix {
+    Hexadecimal,
+    Binary,
+}
+
+impl Radix {
+    fn number(self) -> u32 {
+        match self {
+            Radix::Hexadecimal => 16,
+            Radix::Binary => 2,
+        }
+    }
+}
+
+/// The value of a well-formed integer, an error if it does not fit into 64 bits; `None` if the
+/// number has a decimal point or an exponent.
+pub(crate) fn integer(written: &str) -> Option<Result<u64, ParseIntError>> {
+    let (radix, digits) = match (written.strip_prefix("0x"), written.strip_prefix("0b")) {
+        (Some(digits), _) => (Radix::Hexadecimal.number(), digits),
+        (_, Some(digits)) => (Radix::Binary.number(), digits),
+        _ => (10, written),
+    };
+    let digits = digits.replace('_', "");
+    digits.chars().all(|digit| digit.is_digit(radix)).then(|| u64::from_str_radix(&digits, radix))
 }
 
 /// The tokens of a text, with an error wherever there is none.

@@ -148,7 +148,7 @@ impl Writer<'_> {
     fn atom(&mut self) {
         match self.choices.below(3) {
             0 => self.name(),
-            1 => self.one_of(&["1", "2.", ".5", "1e-5", "1_000", "3E+7", "inf"]),
+            1 => self.one_of(&["1", "2.", ".5", "1e-5", "1_000", "3E+7", "0xF_f", "0b1_01", "inf"]),
             _ => self.put("(n + 1)"),
         }
     }

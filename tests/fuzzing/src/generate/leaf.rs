@@ -47,6 +47,13 @@ impl Writer<'_> {
         let last = if ty.is_float() && !self.choices.chance(10) { texts.len() - 2 } else { texts.len() };
         let text = *self.choices.pick(&texts[..last]).unwrap_or(&texts[0]);
         let piece = Piece { literal: true, small: SMALL_LITERALS.contains(&text), ..Piece::atom(text, ty, &[]) };
+        let piece = match text.parse::<u64>() {
+            Ok(value) if ty.is_int() && self.choices.chance(10) => {
+                self.count("hexadecimal literal");
+                Piece { text: format!("{value:#x}"), ..piece }
+            }
+            _ => piece,
+        };
         match (ty.is_float() || ty.is_signed_int()) && self.choices.chance(15) {
             true => Piece { text: format!("-{}", piece.text), level: Level::Unary, ..piece },
             false => piece,
