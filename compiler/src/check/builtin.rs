@@ -8,6 +8,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
+use super::derived::{DERIVED, derived};
 use super::expr::Use;
 use super::reducers::{REDUCERS, reducer};
 use super::{Checker, Side, codes, origin, other_languages, random};
@@ -109,7 +110,8 @@ pub(super) fn is_float_function(name: &str) -> bool {
 
 /// Whether this names a function of the language.
 pub(super) fn is_function(name: &str) -> bool {
-    scalar_arity(name).is_some() || random::function(name).is_some() || reducer(name).is_some() || WHOLE.contains(&name)
+    let whole = |name| WHOLE.contains(&name) || derived(name).is_some();
+    scalar_arity(name).is_some() || random::function(name).is_some() || reducer(name).is_some() || whole(name)
 }
 
 /// The name nearest to a misspelt one, if one is near.
@@ -148,6 +150,9 @@ impl Checker<'_> {
         let axis = self.axis_argument(callee, args)?;
         if let (Some(reducer), 1) = (reducer(name), positional.len()) {
             return self.reduce_array(reducer, positional[0], axis, here);
+        }
+        if let (Some(function), [x]) = (derived(name), positional.as_slice()) {
+            return self.derived_call(function, *x, axis, here);
         }
         if let Some(function) = scalar(name, positional.len()) {
             return self.scalar_call(function, &positional, want, here);
@@ -190,7 +195,8 @@ impl Checker<'_> {
         let mut axis = None;
         for arg in args {
             let Some(name) = &arg.name else { continue };
-            let takes = reducer(&callee.text).is_some() || callee.text == "concat";
+            let reduces = reducer(&callee.text).is_some() || derived(&callee.text).is_some();
+            let takes = reduces || callee.text == "concat";
             if name.text != "axis" || axis.is_some() || !takes {
                 let message = match name.text == "axis" && takes {
                     true => "`axis` is given twice".to_string(),
@@ -200,6 +206,9 @@ impl Checker<'_> {
                 self.report.error(match name.text.as_str() {
                     "dim" | "dims" | "ax" | "axes" if takes => error.help("write `axis`").suggest(name.span, "axis"),
                     "keepdims" | "keepdim" => error.help("the axis goes; `reshape(sum(x, axis = 1), n, 1)` keeps it"),
+                    "ddof" | "correction" => {
+                        error.help("the divisor is the number of elements, `n`: multiply by `n / (n - 1)`")
+                    }
                     "dtype" | "out" => error.help("a type converts: `f32(x)`"),
                     _ if takes => error.help("the one argument with a name is `axis`"),
                     _ => error.help("give the arguments in order"),
@@ -222,6 +231,7 @@ impl Checker<'_> {
                 "concat" => "at least two arrays: `concat(x, y, axis = 0)`".to_string(),
                 "size" => "an array and an axis: `size(x, 0)`".to_string(),
                 _ if random::function(name).is_some() => format!("a seed and indices: `{name}(seed, i)`"),
+                _ if derived(name).is_some() => "one array".to_string(),
                 _ if reducer(name).is_some() && scalar_arity(name).is_none() => "one array".to_string(),
                 _ if reducer(name).is_some() => "one array to reduce, or two values to compare".to_string(),
                 _ => match scalar_arity(name).unwrap_or(1) {
@@ -234,13 +244,17 @@ impl Checker<'_> {
             self.report.error(match name {
                 "concat" if count == 1 => error.help("the arrays are arguments of their own: `concat(x, y)`"),
                 "reshape" if count == 1 => error.help("the sizes follow: `reshape(x, n, m)`"),
-                _ if reducer(name).is_some() && count == 2 => error.help("an axis has its name: `axis = 1`"),
+                "diff" if count == 2 => error.help("for differences of differences write `diff(diff(x))`"),
+                _ if (reducer(name).is_some() || derived(name).is_some()) && count == 2 => {
+                    error.help("an axis has its name: `axis = 1`")
+                }
                 _ => error,
             });
         } else {
             let known =
                 SCALARS.iter().map(|f| f.name).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
-            let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(WHOLE.iter().copied());
+            let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(DERIVED.iter().map(|f| f.name));
+            let known = known.chain(WHOLE.iter().copied());
             let near = nearest(name, known.chain(self.source.functions.keys().copied()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
             self.report.error(match (other_languages::function(name), near) {
@@ -525,7 +539,7 @@ impl Checker<'_> {
 /// The names that every program can use without defining them: functions, reducers and constants.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let math = MathFn::ALL.iter().map(|f| f.name()).filter(|name| is_function(name));
-    let reducers = REDUCERS.iter().map(|reducer| reducer.name);
+    let reducers = REDUCERS.iter().map(|reducer| reducer.name).chain(DERIVED.iter().map(|f| f.name));
     let listed = SCALARS.iter().map(|f| f.name).chain(math).chain(reducers).chain(WHOLE.iter().copied());
     listed.chain(["pi", "inf", "nan", "true", "false"])
 }

@@ -45,6 +45,7 @@ mod bounds;
 mod builtin;
 mod calls;
 pub mod codes;
+mod derived;
 mod expr;
 mod facts;
 mod finish;

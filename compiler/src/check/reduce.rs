@@ -9,6 +9,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::arena::{Arena, Here};
+use super::derived::derived;
 use super::reducers::{Finish, Reducer, Takes, reducer};
 use super::scope::Binding;
 use super::{Checker, Side, codes};
@@ -35,7 +36,10 @@ impl Checker<'_> {
         let user = self.source.functions.contains_key(callee.text.as_str());
         let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
             let message = format!("`{}` is not a reducer: it takes no indices", callee.text);
-            let help = "the reducers are sum, prod, max, min, mean, any, all, argmax and argmin";
+            let help = match derived(&callee.text).filter(|_| !user) {
+                Some(function) => function.indexed,
+                None => "the reducers are sum, prod, max, min, mean, any, all, argmax and argmin",
+            };
             self.report.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
             return None;
         };
@@ -103,16 +107,39 @@ impl Checker<'_> {
         here: Here,
     ) -> Option<ExprId> {
         let x = self.expr(x, None, here.guard)?;
-        let shape = self.arena.ty(x).shape.clone();
-        if shape.is_empty() {
-            let message = format!("`{}` reduces an array, this is a scalar", reducer.name);
+        let axis = self.reduced_axis(reducer.name, x, axis, here)?;
+        self.reduce_along(reducer, x, axis, here)
+    }
+
+    /// The axis of an array that a function is given, if it is given one.
+    pub(super) fn reduced_axis(
+        &mut self,
+        name: &str,
+        x: ExprId,
+        axis: Option<ast::ExprId>,
+        here: Here,
+    ) -> Option<Option<usize>> {
+        let rank = self.arena.ty(x).shape.len();
+        if rank == 0 {
+            let message = format!("`{name}` takes an array, this is a scalar");
             self.report.error(Diagnostic::new(codes::RANK_MISMATCH, here.span, message));
             return None;
         }
-        let axis = match axis {
-            Some(axis) => Some(self.literal_axis(axis, shape.len())?),
+        Some(match axis {
+            Some(axis) => Some(self.literal_axis(axis, rank)?),
             None => None,
-        };
+        })
+    }
+
+    /// Reduces an array along an axis, or all of it.
+    pub(super) fn reduce_along(
+        &mut self,
+        reducer: Reducer,
+        x: ExprId,
+        axis: Option<usize>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let shape = self.arena.ty(x).shape.clone();
         let indices = self.arena.axis_indices(&shape, here.span);
         let element = self.arena.element(x, indices.iter().map(|i| Affine::index(*i)).collect(), here);
         let (over, kept): (Vec<IndexId>, Vec<IndexId>) = match axis {
@@ -185,7 +212,7 @@ impl Checker<'_> {
         }
     }
 
-    fn floats_expected<T>(&mut self, found: Dtype, who: &str, span: Span) -> Option<T> {
+    pub(super) fn floats_expected<T>(&mut self, found: Dtype, who: &str, span: Span) -> Option<T> {
         let message = format!("{who} takes floats, this is `{found}`");
         self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help("convert it: `f32(...)`"));
         None

@@ -76,6 +76,74 @@ fn arguments_by_names_that_there_are_not() {
 }
 
 #[test]
+fn statistics_of_what_has_none() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f32) = var(x)",
+        "fn f(x: i64[n]) = std(x)",
+        "fn f(x: bool[n]) = diff(x)",
+        "fn f(x: f32[n]) = var[i](x[i])",
+        "fn f(x: f32[n]) = diff[i](x[i])",
+        "fn f(x: f32[n]) = norm(x, axis = 1)",
+        "fn f(x: f32[n]) = norm(x, 0)",
+        "fn f(x: f32[n]) = diff(x, 2)",
+        "fn f(x: f32[n]) = var(x, ddof = 1)",
+        "fn f() = diff(iota(0))",
+        "fn f(x: f32[n]) = nrom(x)",
+        "fn f(x: f32[n]) = variance(x)",
+        "fn f(x: u8[n]) = x + 0x1_0000_0000",
+    ]), @r"
+    fn f(x: f32) = var(x)
+      => E0114 at `var(x)`: `var` takes an array, this is a scalar
+
+    fn f(x: i64[n]) = std(x)
+      => E0111 at `std(x)`: `std` takes floats, this is `i64`
+         help: convert it: `f32(...)`
+
+    fn f(x: bool[n]) = diff(x)
+      => E0111 at `diff(x)`: `diff` takes numbers, this is `bool`
+         help: use `&&`, `||` and `!` on truth values, or convert: `i64(...)`
+
+    fn f(x: f32[n]) = var[i](x[i])
+      => E0128 at `var`: `var` is not a reducer: it takes no indices
+         help: with `let m = mean[i](x[i])` before it, write `mean[i]((x[i] - m) ^ 2)`
+
+    fn f(x: f32[n]) = diff[i](x[i])
+      => E0128 at `diff`: `diff` is not a reducer: it takes no indices
+         help: write `let d[i] = x[i + 1] - x[i]`
+
+    fn f(x: f32[n]) = norm(x, axis = 1)
+      => E0129 at `1`: the axis must be 0: the array has one axis
+
+    fn f(x: f32[n]) = norm(x, 0)
+      => E0106 at `norm(x, 0)`: `norm` takes one array; there are 2
+         help: an axis has its name: `axis = 1`
+
+    fn f(x: f32[n]) = diff(x, 2)
+      => E0106 at `diff(x, 2)`: `diff` takes one array; there are 2
+         help: for differences of differences write `diff(diff(x))`
+
+    fn f(x: f32[n]) = var(x, ddof = 1)
+      => E0107 at `ddof`: `var` has no argument `ddof`
+         help: the divisor is the number of elements, `n`: multiply by `n / (n - 1)`
+
+    fn f() = diff(iota(0))
+      => E0118 at `diff(iota(0))`: the number of differences cannot be negative: this is -1
+
+    fn f(x: f32[n]) = nrom(x)
+      => E0102 at `nrom`: there is no function `nrom`
+         help: a function is defined by `fn`, above or below
+
+    fn f(x: f32[n]) = variance(x)
+      => E0102 at `variance`: there is no function `variance`
+         help: write `var`
+         write `var` for `variance`
+
+    fn f(x: u8[n]) = x + 0x1_0000_0000
+      => E0112 at `0x1_0000_0000`: the literal 4294967296 does not fit `i32`
+    ");
+}
+
+#[test]
 fn sizes_and_axes_that_cannot_be() {
     insta::assert_snapshot!(outcomes(&[
         "fn f() = iota(-3)",

@@ -206,7 +206,7 @@ impl<'a> Writer<'a> {
                 self.reduce(name, ty, shape, fuel)
             }
             Form::ReduceAll => {
-                let name = self.reducer(ty);
+                let name = self.whole_reducer(ty);
                 self.reduce_all(name, ty, fuel)
             }
             Form::ReduceAxis => {
@@ -219,7 +219,7 @@ impl<'a> Writer<'a> {
                 }
                 match self.with_axis(ty, shape) {
                     Some((axis, over)) => {
-                        let name = self.reducer(ty);
+                        let name = self.whole_reducer(ty);
                         self.reduce_axis(name, ty, axis, &over, fuel)
                     }
                     None => self.atom(ty, shape),

@@ -115,6 +115,16 @@ impl Writer<'_> {
             let whole =
                 |text: String| Piece { small: value.small, uses: value.uses.clone(), ..Piece::atom(text, ty, shape) };
             let name = &value.name;
+            for axis in 0..shape.len() {
+                let longer = |(k, (n, m)): (usize, (&Dim, &Dim))| *n == m.offset(i64::from(k == axis));
+                if ty != Dtype::Bool && ty == ty.compute() && value.shape.iter().zip(shape).enumerate().all(longer) {
+                    let text = match axis + 1 == shape.len() {
+                        true => format!("diff({name})"),
+                        false => format!("diff({name}, axis = {axis})"),
+                    };
+                    found.push(("diff", Piece { small: false, ..whole(text) }));
+                }
+            }
             if shape.len() == 2 && value.shape[0] == shape[1] && value.shape[1] == shape[0] {
                 found.push(("transpose", whole(format!("transpose({name})"))));
             }

@@ -113,6 +113,16 @@ impl Writer<'_> {
         name
     }
 
+    /// A reducer that gives this type, or a function that takes arrays and axes like one.
+    pub fn whole_reducer(&mut self, ty: Dtype) -> &'static str {
+        if !(ty.is_float() && self.choices.chance(20)) {
+            return self.reducer(ty);
+        }
+        let name = *self.choices.pick(&["var", "std", "norm"]).unwrap_or(&"var");
+        self.count(name);
+        name
+    }
+
     /// A reducer that gives a place.
     pub fn extreme(&mut self) -> &'static str {
         let name = *self.choices.pick(&["argmax", "argmin"]).unwrap_or(&"argmax");
@@ -153,7 +163,7 @@ impl Writer<'_> {
         match self.choices.below(4) {
             0 => {
                 let places = ty != Dtype::Bool && self.choices.chance(25);
-                let name = if places { self.extreme() } else { self.reducer(ty) };
+                let name = if places { self.extreme() } else { self.whole_reducer(ty) };
                 let piece = self.reduce_axis(name, ty, axis, &over, 2);
                 let ty = if places { Dtype::I64 } else { piece.ty };
                 Some(self.bind("", Piece { ty, ..piece }, None))
@@ -249,7 +259,7 @@ impl Writer<'_> {
     /// a free order, it is changed.
     pub fn summand(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         let body = self.widened(ty, shape, fuel);
-        let adds = matches!(reducer, "sum" | "mean") && ty.is_float();
+        let adds = matches!(reducer, "sum" | "mean" | "var" | "std" | "norm") && ty.is_float();
         if adds && body.may_contract() { Piece::call("abs", &[&body], ty.compute(), shape) } else { body }
     }
 
