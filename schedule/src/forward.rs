@@ -1,10 +1,13 @@
 //! Forwards values past scratch: loads of elements that the kernel has stored in scratch become the
-//! stored values, and scratch that nothing loads any more is no longer stored. After small loops
+//! stored values, and scratch that nothing loads any more is no longer computed. After small loops
 //! have been unrolled, they need no memory between them.
+
+use std::collections::BTreeSet;
 
 use ir::build::Values;
 use ir::choice::Choice;
 use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId};
+use ir::rewrite::erase_stores;
 use ir::sched::Scheduled;
 use ir::visit;
 
@@ -23,7 +26,11 @@ pub fn forward(scheduled: &mut Scheduled, choice: &mut Choice) {
     for kernel in parts.iter_mut().map(|part| &mut part.kernel) {
         Forwarding { program, values: &kernel.values, choice }.block(&mut kernel.body, &mut vec![]);
         let loads = visit::loads(&kernel.body);
-        remove(&mut kernel.body, &|buffer| is_scratch(program, buffer) && !loads.contains(&buffer));
+        let unread = |buffer: &BufferId| is_scratch(program, *buffer) && !loads.contains(buffer);
+        let unread: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().filter(unread).collect();
+        if !unread.is_empty() {
+            erase_stores(kernel, &unread);
+        }
     }
 }
 
@@ -63,14 +70,6 @@ impl Forwarding<'_> {
                 }
             }
         }
-    }
-}
-
-/// Removes stores to some buffers.
-fn remove(body: &mut Block, which: &impl Fn(BufferId) -> bool) {
-    body.retain(|s| !s.effects().store.is_some_and(|store| which(store.buffer)));
-    for inner in body.iter_mut().flat_map(Statement::blocks_mut) {
-        remove(inner, which);
     }
 }
 

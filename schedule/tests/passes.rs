@@ -6,7 +6,7 @@ use ir::choice::{Choice, Policy};
 use ir::nest::Program;
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
-use schedule::{checks, columns, phases, prepare, schedule_with, split, tile, transpose};
+use schedule::{checks, columns, forward, phases, prepare, schedule_with, split, tile, transpose};
 
 /// A program with one kernel and the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
@@ -57,6 +57,17 @@ fn small_reductions_become_straight_code() {
     let arrays = "input 0 %x: f32[n] output 0 %y: f32[n]";
     let body = "parallel i < n { v1 = reduce r < 3 { v2 = affine i * 0 + r v0 = cast f32 v2 } with sum lanes v0 store %y[i], v1 }";
     assert_snapshot!(after(&[prepare::prepare], &program(arrays, body), Machine::CPU));
+}
+
+#[test]
+fn a_product_that_nothing_reads_is_not_computed() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] scratch %t: f32";
+    let body = "v2 = contract i < n, j < m over k < m {
+        left { v0 = load %x[i, k] yield v0 } right { v1 = load %x[k, j] yield v1 } epilogue { store %t[], v2 } }";
+    for machine in Machine::ALL {
+        let scheduled = after(&[forward::forward, split::split], &program(arrays, body), machine);
+        assert!(scheduled.parts.iter().all(|part| part.kernel.body.is_empty()), "{scheduled}");
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@
 mod emit;
 mod facts;
 mod operand;
+mod prune;
 mod reduce;
 mod result;
 
@@ -89,7 +90,9 @@ pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
     for number in 0..checked.results.len() {
         lowering.result(number)?;
     }
-    Ok(lowering.target.program)
+    let mut program = lowering.target.program;
+    prune::prune(&mut program);
+    Ok(program)
 }
 
 /// A key that equal kernels share: the buffers that they load, and the number of values that they
