@@ -143,32 +143,53 @@ pub struct Let {
     pub span: Span,
 }
 
-/// The names on the left side of a `let`.
+/// The left side of a `let`: `y`, `(s, c)`, `y[i, j < n]` or `(s, c)[i]`.
 #[derive(Clone, Debug)]
-pub enum Target {
-    /// `let y = ...`
-    Name(Name),
-    /// `let (s, c) = ...`
-    Tuple(Vec<Name>),
-    /// `let y[i, j < n] = ...`
-    Indexed {
-        /// The array's name.
-        name: Name,
-        /// Its indices.
-        binders: Vec<Binder>,
-    },
+pub struct Target {
+    /// The names.
+    pub pattern: Pattern,
+    /// The indices of the arrays that are made by index notation, else none.
+    pub binders: Vec<Binder>,
 }
 
-/// An index and its range: `i`, `i < n` or `k <= i`.
+/// The names that a value is bound to.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// `y`
+    Name(Name),
+    /// `(s, c)`
+    Tuple(Vec<Name>),
+}
+
+impl Pattern {
+    /// The names, in order.
+    pub fn names(&self) -> &[Name] {
+        match self {
+            Pattern::Name(name) => std::slice::from_ref(name),
+            Pattern::Tuple(names) => names,
+        }
+    }
+}
+
+/// An index and its range: `i`, `i < n`, `k <= i` or, in a reducer, `a <= k < b`.
 #[derive(Clone, Debug)]
 pub struct Binder {
     /// The index.
     pub name: Name,
-    /// Its bound, if one is written.
-    pub bound: Option<Bound>,
+    /// Its bound from below, if one is written.
+    pub lower: Option<Bound>,
+    /// Its bound from above, if one is written.
+    pub upper: Option<Bound>,
 }
 
-/// `< limit` or `<= limit`.
+impl Binder {
+    /// The bounds that are written.
+    pub fn bounds(&self) -> impl Iterator<Item = Bound> {
+        [self.lower, self.upper].into_iter().flatten()
+    }
+}
+
+/// `< limit` or `<= limit`; from below, `limit <` or `limit <=`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     /// Whether the index reaches the limit itself (`<=`).
@@ -220,12 +241,14 @@ pub enum ExprKind {
     },
     /// `f32(a)`
     Cast(Dtype, ExprId),
-    /// `sum[k < n](e)`: any name followed by binders and one argument.
+    /// `sum[k < n where c](e)`: any name followed by binders and one argument.
     Reduce {
         /// The reducer's name.
         callee: Name,
         /// Its indices.
         binders: Vec<Binder>,
+        /// The condition on the elements, after `where`.
+        filter: Option<ExprId>,
         /// The expression that is reduced.
         body: ExprId,
     },
@@ -251,8 +274,9 @@ impl ExprKind {
             ExprKind::Binary(_, a, b) => [*a, *b].into_iter().for_each(visit),
             ExprKind::If { condition, then, otherwise } => [*condition, *then, *otherwise].into_iter().for_each(visit),
             ExprKind::Call { args, .. } => args.iter().for_each(|arg| visit(arg.value)),
-            ExprKind::Reduce { binders, body, .. } => {
-                binders.iter().filter_map(|binder| binder.bound).for_each(|bound| visit(bound.limit));
+            ExprKind::Reduce { binders, filter, body, .. } => {
+                binders.iter().flat_map(Binder::bounds).for_each(|bound| visit(bound.limit));
+                filter.iter().copied().for_each(&mut visit);
                 visit(*body);
             }
             ExprKind::Index { base, items } => {

@@ -4,8 +4,8 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
-    Arg, BinaryOp, Binder, Bound, Decorator, Dtype, Expr, ExprId, ExprKind, Item, Let, Name, Param, Results, Span,
-    Target, Type, UnaryOp,
+    Arg, BinaryOp, Binder, Bound, Decorator, Dtype, Expr, ExprId, ExprKind, Item, Let, Name, Param, Pattern, Results,
+    Span, Target, Type, UnaryOp,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -58,6 +58,21 @@ pub(crate) struct Subscript {
     span: Span,
 }
 
+/// The indices of a reducer as they are read.
+pub(crate) struct Indices {
+    pub(crate) items: Vec<Subscript>,
+    /// After `where`.
+    pub(crate) filter: Option<E>,
+}
+
+/// Where a binder stands.
+enum Bindery<'a> {
+    /// In the brackets of a reducer of this name.
+    Reducer(&'a Name),
+    /// On the left side of a `let`.
+    Array,
+}
+
 /// From byte to byte.
 pub(crate) fn span(start: u32, end: u32) -> Span {
     Span { start, end }
@@ -70,6 +85,9 @@ pub(crate) struct Builder<'s> {
     pub(crate) errors: Errors,
     /// The tuples of this piece that have not yet been found to stand where a tuple is allowed.
     tuples: Vec<ExprId>,
+    /// The chains of two comparisons of this piece that have not yet been found to be the bounds of
+    /// an index, each with its error.
+    chains: Vec<(ExprId, Diagnostic)>,
     /// Whether the depth of this piece has already been reported.
     too_deep: bool,
 }
@@ -77,7 +95,7 @@ pub(crate) struct Builder<'s> {
 impl<'s> Builder<'s> {
     /// An empty tree over `source`.
     pub(crate) fn new(source: &'s str, errors: Errors) -> Builder<'s> {
-        Builder { source, exprs: PrimaryMap::new(), errors, tuples: vec![], too_deep: false }
+        Builder { source, exprs: PrimaryMap::new(), errors, tuples: vec![], chains: vec![], too_deep: false }
     }
 
     /// The source text of a span.
@@ -85,9 +103,10 @@ impl<'s> Builder<'s> {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
-    /// Ends a piece: reports its tuples that stand where none is allowed.
+    /// Ends a piece: reports its tuples and chains that stand where none is allowed.
     pub(crate) fn end_piece(&mut self) {
         self.too_deep = false;
+        std::mem::take(&mut self.chains).into_iter().for_each(|(_, error)| self.errors.push(error));
         for tuple in std::mem::take(&mut self.tuples) {
             let diagnostic = Diagnostic::new(codes::TUPLE, self.exprs[tuple].span, "expected one value, found a tuple");
             let note = "a tuple is what a function results in, and what `let (a, b) = ...` takes apart";
@@ -161,23 +180,25 @@ impl<'s> Builder<'s> {
 
     pub(crate) fn comparison(&mut self, op: BinaryOp, x: E, y: E, l: u32, r: u32) -> E {
         let right = self.exprs[y.id].span;
+        // One report is enough for a chain of comparisons.
+        let compared = if x.compared.is_none() { Some(right) } else { None };
+        let comparison = E { compared, ..self.binary(op, x, y, l, r) };
         if let Some(middle) = x.compared
             && !self.errors.full()
         {
             let left = self.exprs[x.id].span;
             let [left, middle, right] = [left, middle, right].map(|part| self.text(part));
             let diagnostic = Diagnostic::new(codes::COMPARISON_CHAIN, span(l, r), "comparisons do not form chains");
-            self.errors.push(match left.len() + middle.len() + right.len() < 60 {
+            let error = match left.len() + middle.len() + right.len() < 60 {
                 true => {
                     let both = format!("{left} && {middle} {} {right}", op.symbol());
                     diagnostic.help(format!("write `{both}`")).suggest(span(l, r), both)
                 }
                 false => diagnostic.help("write `a < b && b < c`"),
-            });
+            };
+            self.chains.push((comparison.id, error));
         }
-        // One report is enough for a chain of comparisons.
-        let compared = if x.compared.is_none() { Some(right) } else { None };
-        E { compared, ..self.binary(op, x, y, l, r) }
+        comparison
     }
 
     pub(crate) fn condition(&mut self, c: E, x: E, y: E, l: u32, r: u32) -> E {
@@ -200,10 +221,16 @@ impl<'s> Builder<'s> {
 
     /// A `let`. If it has several names, its value may be a tuple.
     pub(crate) fn let_(&mut self, target: Target, value: E, l: u32, r: u32) -> Let {
-        if matches!(target, Target::Tuple(_)) {
+        if matches!(target.pattern, Pattern::Tuple(_)) {
             self.result(value);
         }
         Let { target, value: value.id, span: span(l, r) }
+    }
+
+    /// The target of a `let` with indices.
+    pub(crate) fn indexed(&mut self, pattern: Pattern, items: &[Subscript]) -> Target {
+        let binders = items.iter().filter_map(|item| self.binder(&Bindery::Array, item)).collect();
+        Target { pattern, binders }
     }
 
     /// An expression where a tuple may stand.
@@ -266,10 +293,12 @@ impl<'s> Builder<'s> {
         self.index(base, items, l, r)
     }
 
-    /// `name[items](args)`: the items are indices, and there is one argument.
-    pub(crate) fn reduce(&mut self, callee: Name, items: Vec<Subscript>, args: Vec<Argument>, l: u32, r: u32) -> E {
-        let below = deepest(items.iter().map(|item| item.depth).chain(args.iter().map(|arg| arg.value.depth)));
-        let binders = items.iter().filter_map(|item| self.binder(&callee, item)).collect();
+    /// `name[items where filter](args)`: the items are indices, and there is one argument.
+    pub(crate) fn reduce(&mut self, callee: Name, indices: Indices, args: Vec<Argument>, l: u32, r: u32) -> E {
+        let Indices { items, filter } = indices;
+        let inside = items.iter().map(|item| item.depth).chain(filter.map(|filter| filter.depth));
+        let below = deepest(inside.chain(args.iter().map(|arg| arg.value.depth)));
+        let binders = items.iter().filter_map(|item| self.binder(&Bindery::Reducer(&callee), item)).collect();
         let body = match args.as_slice() {
             [Argument { name: None, value, .. }] => value.id,
             _ => {
@@ -283,28 +312,56 @@ impl<'s> Builder<'s> {
                 self.hole(l, r).id
             }
         };
-        self.node(ExprKind::Reduce { callee, binders, body }, below, l, r)
+        let filter = filter.map(|filter| filter.id);
+        self.node(ExprKind::Reduce { callee, binders, filter, body }, below, l, r)
     }
 
-    /// Reads a subscript as an index: `k`, `k < n`, `k <= i`.
-    fn binder(&mut self, callee: &Name, item: &Subscript) -> Option<Binder> {
-        let (index, bound) = match item.item {
-            Item::At(at) => match self.exprs[at].kind {
-                ExprKind::Binary(BinaryOp::Lt, index, limit) => (Some(index), Some(Bound { inclusive: false, limit })),
-                ExprKind::Binary(BinaryOp::Le, index, limit) => (Some(index), Some(Bound { inclusive: true, limit })),
-                _ => (Some(at), None),
-            },
-            Item::Slice { .. } => (None, None),
+    /// Reads a subscript as an index: `k`, `k < n`, `k <= i`, `a <= k < b`.
+    fn binder(&mut self, bindery: &Bindery<'_>, item: &Subscript) -> Option<Binder> {
+        let (index, lower, upper) = match item.item {
+            Item::At(at) => self.bounds(at),
+            Item::Slice { .. } => (None, None, None),
         };
-        if let Some(index) = index
-            && let Expr { kind: ExprKind::Name(text), span } = &self.exprs[index]
-        {
-            return Some(Binder { name: Name { text: text.clone(), span: *span }, bound });
+        let name = index.map(|index| &self.exprs[index]).and_then(|index| match &index.kind {
+            ExprKind::Name(text) => Some(Name { text: text.clone(), span: index.span }),
+            _ => None,
+        });
+        if let Some(name) = name {
+            if lower.is_some() && matches!(bindery, Bindery::Array) {
+                let message = format!("the index {} of an array begins at 0", quote(&name.text));
+                let help = "give it the number of elements, `k < b - a`, and add `a` where it is used";
+                self.errors.push(Diagnostic::new(codes::BINDER, item.span, message).help(help));
+                return None;
+            }
+            return Some(Binder { name, lower, upper });
         }
         let message = format!("expected an index such as `k` or `k < n`, found {}", quote(self.text(item.span)));
-        let note = format!("what is applied to an argument, {}, is a reducer with its indices", quote(&callee.text));
-        self.errors.push(Diagnostic::new(codes::BINDER, item.span, message).note(note));
+        let error = Diagnostic::new(codes::BINDER, item.span, message);
+        self.errors.push(match bindery {
+            Bindery::Reducer(callee) => {
+                let callee = quote(&callee.text);
+                error.note(format!("what is applied to an argument, {callee}, is a reducer with its indices"))
+            }
+            Bindery::Array => error.note("the brackets after the name that `let` binds hold the indices of an array"),
+        });
         None
+    }
+
+    /// The expression that stands for an index, and its bounds from below and above.
+    fn bounds(&mut self, at: ExprId) -> (Option<ExprId>, Option<Bound>, Option<Bound>) {
+        let compared = |exprs: &PrimaryMap<ExprId, Expr>, at: ExprId| match exprs[at].kind {
+            ExprKind::Binary(BinaryOp::Lt, left, right) => Some((left, false, right)),
+            ExprKind::Binary(BinaryOp::Le, left, right) => Some((left, true, right)),
+            _ => None,
+        };
+        let Some((left, inclusive, limit)) = compared(&self.exprs, at) else { return (Some(at), None, None) };
+        let upper = Some(Bound { inclusive, limit });
+        let chain = self.chains.iter().position(|(id, _)| *id == at);
+        if let (Some(chain), Some((limit, inclusive, index))) = (chain, compared(&self.exprs, left)) {
+            self.chains.remove(chain);
+            return (Some(index), Some(Bound { inclusive, limit }), upper);
+        }
+        (Some(left), None, upper)
     }
 
     pub(crate) fn type_(&mut self, dtype: Dtype, shape: Option<Vec<E>>, l: u32, r: u32) -> Type {

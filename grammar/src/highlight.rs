@@ -60,7 +60,7 @@ fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Hig
 
 fn class(tok: Tok) -> Option<Highlight> {
     Some(match tok {
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => Highlight::Keyword,
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where => Highlight::Keyword,
         Tok::Dtype(_) => Highlight::Type,
         Tok::Name | Tok::Hole => Highlight::Name,
         Tok::Number => Highlight::Number,

@@ -98,7 +98,6 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("elseif", ("write `else if`", Some("else if"))),
     ("as", ("convert by the name of the type: `f32(x)`", None)),
     ("in", (NO_LOOPS, None)),
-    ("where", ("write `if c then a else b`; what sizes must meet is inferred", None)),
     ("pub", ("every function of a file can be called: leave `pub` out", None)),
     ("end", ("a block ends with `}`, an `if` with its `else`", None)),
     ("var", ("write `let name = value`", None)),

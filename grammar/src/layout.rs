@@ -3,8 +3,8 @@
 //! A newline or `;` ends a statement. A newline does not
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
 //! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
-//!   `if`, `let`, `fn`, an opening bracket;
-//! - before a token that cannot begin one: `then`, `else`, `)`, `]`, `}`, `,`, `:`, `=`, `->`, `{`.
+//!   `where`, `if`, `let`, `fn`, an opening bracket;
+//! - before a token that cannot begin one: `then`, `else`, `where`, `)`, `]`, `}`, `,`, `:`, `=`, `->`, `{`.
 //!
 //! A line that begins with an operator begins a new statement, since `-x` may begin one. The parser
 //! sees statement ends as separators: never at the beginning or end of a block or a file, and never
@@ -152,7 +152,7 @@ impl Layout {
         let base = self.open.last().map_or(0, |open| open.waiting);
         let operand_before = self.tokens.last().is_some_and(|previous| can_end(previous.tok));
         match tok {
-            Tok::Comma | Tok::Colon => self.waiting.truncate(base),
+            Tok::Comma | Tok::Colon | Tok::Where => self.waiting.truncate(base),
             Tok::If | Tok::Bang | Tok::Caret => self.waiting.push(tok),
             Tok::Minus if !operand_before => self.waiting.push(tok),
             Tok::Then | Tok::Else => {
@@ -268,5 +268,8 @@ fn can_end(tok: Tok) -> bool {
 
 fn can_begin(tok: Tok) -> bool {
     !tok.closes()
-        && !matches!(tok, Tok::Then | Tok::Else | Tok::Comma | Tok::Colon | Tok::Equals | Tok::Arrow | Tok::OpenBrace)
+        && !matches!(
+            tok,
+            Tok::Then | Tok::Else | Tok::Where | Tok::Comma | Tok::Colon | Tok::Equals | Tok::Arrow | Tok::OpenBrace
+        )
 }

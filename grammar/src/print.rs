@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::ast::{Binder, ExprId, ExprKind, File, Function, Item, Results, Target, Type};
+use crate::ast::{Binder, Bound, ExprId, ExprKind, File, Function, Item, Pattern, Results, Target, Type};
 
 impl Display for File {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -39,13 +39,16 @@ impl File {
         }
         f.write_char('\n')?;
         for one in &function.lets {
-            match &one.target {
-                Target::Name(name) => write!(f, "  {}", name.text)?,
-                Target::Tuple(names) => {
+            let Target { pattern, binders } = &one.target;
+            match pattern {
+                Pattern::Name(name) => write!(f, "  {}", name.text)?,
+                Pattern::Tuple(names) => {
                     let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
                     write!(f, "  ({})", names.join(" "))?;
                 }
-                Target::Indexed { name, binders } => write!(f, "  {}{}", name.text, self.binders(binders))?,
+            }
+            if !binders.is_empty() {
+                write!(f, "{}", self.binders(binders, None))?;
             }
             writeln!(f, " = {}", self.expr(one.value))?;
         }
@@ -67,13 +70,21 @@ impl File {
         })
     }
 
-    fn binders<'a>(&'a self, binders: &'a [Binder]) -> impl Display + 'a {
+    fn binders<'a>(&'a self, binders: &'a [Binder], filter: Option<ExprId>) -> impl Display + 'a {
         Show(move |f: &mut Formatter<'_>| {
+            let symbol = |bound: Bound| if bound.inclusive { "<=" } else { "<" };
             for (n, binder) in binders.iter().enumerate() {
-                write!(f, "{}{}", if n == 0 { "[" } else { " " }, binder.name.text)?;
-                if let Some(bound) = binder.bound {
-                    write!(f, "{}{}", if bound.inclusive { "<=" } else { "<" }, self.expr(bound.limit))?;
+                f.write_str(if n == 0 { "[" } else { " " })?;
+                if let Some(bound) = binder.lower {
+                    write!(f, "{}{}", self.expr(bound.limit), symbol(bound))?;
                 }
+                f.write_str(&binder.name.text)?;
+                if let Some(bound) = binder.upper {
+                    write!(f, "{}{}", symbol(bound), self.expr(bound.limit))?;
+                }
+            }
+            if let Some(filter) = filter {
+                write!(f, " where {}", self.expr(filter))?;
             }
             f.write_char(']')
         })
@@ -100,8 +111,8 @@ impl File {
                 f.write_char(')')
             }
             ExprKind::Cast(dtype, x) => write!(f, "({} {})", dtype.name(), self.expr(*x)),
-            ExprKind::Reduce { callee, binders, body } => {
-                write!(f, "({}{} {})", callee.text, self.binders(binders), self.expr(*body))
+            ExprKind::Reduce { callee, binders, filter, body } => {
+                write!(f, "({}{} {})", callee.text, self.binders(binders, *filter), self.expr(*body))
             }
             ExprKind::Index { base, items } => {
                 write!(f, "(at {}", self.expr(*base))?;

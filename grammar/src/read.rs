@@ -293,11 +293,8 @@ fn may_follow(expected: &[String]) -> bool {
 
 /// The names that a `let` binds, as an expression. `None` if it discards all.
 fn target(target: &Target) -> Option<String> {
-    let names = match target {
-        Target::Name(name) | Target::Indexed { name, .. } => std::slice::from_ref(name),
-        Target::Tuple(names) => names,
-    };
-    let names: Vec<_> = names.iter().map(|name| name.text.as_str()).filter(|name| *name != "_").collect();
+    let names = target.pattern.names().iter().map(|name| name.text.as_str());
+    let names: Vec<_> = names.filter(|name| *name != "_").collect();
     match names.as_slice() {
         [] => None,
         [one] => Some((*one).to_owned()),

@@ -209,7 +209,9 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
         Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the input".to_owned(),
         Tok::Newline => "the end of the line".to_owned(),
         Tok::Dtype(dtype) => format!("the type `{}`", dtype.name()),
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else => format!("the keyword `{}`", text(found, place.source)),
+        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where => {
+            format!("the keyword `{}`", text(found, place.source))
+        }
         _ => quote(text(found, place.source)),
     }
 }
@@ -261,11 +263,12 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         tok if before.is_empty() && place.read_as != Tok::AsResult && tok.operates() && tok != Tok::Minus => {
             "a line that begins with an operator is a new statement: end the line before it with the operator"
         }
-        Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Dtype(_)
+        Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where | Tok::Dtype(_)
             if expected.has("name") && !expected.operand() && !expected.has("dtype") =>
         {
             return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
         }
+        Tok::Where => "write `if c then a else b`; `where` stands in the brackets of a reducer: `sum[i where c](e)`",
         Tok::OpenRound if expected.operator() => "only a name can be called",
         _ if expected.has(":") && place.read_as == Tok::AsHeader && !expected.operator() => {
             "a parameter has a type: `x: f32[n]`"

@@ -6,7 +6,6 @@
 //! of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -209,13 +208,8 @@ impl Typed {
 
 /// The names that a `let` binds, including its indices.
 fn names(target: &Target) -> Vec<&str> {
-    match target {
-        Target::Name(name) => vec![&name.text],
-        Target::Tuple(names) => names.iter().map(|name| name.text.as_str()).collect(),
-        Target::Indexed { name, binders } => {
-            iter::once(name.text.as_str()).chain(binders.iter().map(|binder| binder.name.text.as_str())).collect()
-        }
-    }
+    let indices = target.binders.iter().map(|binder| &binder.name);
+    target.pattern.names().iter().chain(indices).map(|name| name.text.as_str()).collect()
 }
 
 /// The text with each `load("...")` replaced by a name of the same number of bytes.

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use grammar::ast::{Entry, Target};
+use grammar::ast::Entry;
 
 use crate::boundary;
 use crate::files::FileError;
@@ -171,10 +171,7 @@ impl Session {
             let names: Vec<String> = match entry {
                 Entry::Function(_) => continue,
                 Entry::Value(_) => vec![],
-                Entry::Let(one) => match &one.target {
-                    Target::Name(name) | Target::Indexed { name, .. } => vec![name.text.clone()],
-                    Target::Tuple(names) => names.iter().map(|name| name.text.clone()).collect(),
-                },
+                Entry::Let(one) => one.target.pattern.names().iter().map(|name| name.text.clone()).collect(),
             };
             let subject = Subject::new(self, reading, entry)?;
             let results = subject.run(&self.options, cancel)?;

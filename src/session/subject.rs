@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use compiler::check::codes::HOLE;
 use grammar::Diagnostic;
-use grammar::ast::{self, Entry, ExprKind, File, Name, Param, Span, Target, Type};
+use grammar::ast::{self, Entry, ExprKind, File, Name, Param, Pattern, Span, Target, Type};
 
 use super::input::{Reading, word};
 use super::{Session, SessionError};
@@ -157,9 +157,9 @@ fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
 fn result(file: &mut File, target: &Target) -> ast::ExprId {
     let mut name =
         |name: &Name| file.exprs.push(ast::Expr { kind: ExprKind::Name(name.text.clone()), span: name.span });
-    match target {
-        Target::Name(one) | Target::Indexed { name: one, .. } => name(one),
-        Target::Tuple(names) => {
+    match &target.pattern {
+        Pattern::Name(one) => name(one),
+        Pattern::Tuple(names) => {
             let parts: Vec<_> = names.iter().map(&mut name).collect();
             let ends = |names: &[Name]| Some((names.first()?.span.start, names.last()?.span.end));
             let (start, end) = ends(names).unwrap_or_default();

@@ -96,7 +96,7 @@ impl Body<'_> {
                     }
                     (_, CompareOp::Eq | CompareOp::Ne) => return None,
                     ([Some(1 | -1), Some(0)], op) => (0, *op),
-                    ([Some(0), Some(1 | -1)], op) => (1, swapped(*op)),
+                    ([Some(0), Some(1 | -1)], op) => (1, op.swapped()),
                     _ => return None,
                 };
                 let (Comparand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
@@ -106,17 +106,6 @@ impl Body<'_> {
             }
             _ => None,
         }
-    }
-}
-
-/// The comparison with its operands swapped.
-fn swapped(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        CompareOp::Eq | CompareOp::Ne => op,
     }
 }
 
@@ -262,7 +251,7 @@ impl Emitter<'_> {
         let (at, op) = if threshold.sign > 0 {
             (self.b.ins().isub(bound, base), threshold.op)
         } else {
-            (self.b.ins().isub(base, bound), swapped(threshold.op))
+            (self.b.ins().isub(base, bound), threshold.op.swapped())
         };
         let past = self.b.ins().iadd_imm_s(at, 1);
         // i < at holds for the iterations before `at`, i <= at before `at + 1`, and the others from

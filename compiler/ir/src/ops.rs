@@ -106,6 +106,20 @@ named_enum! {
     }
 }
 
+impl CompareOp {
+    /// The comparison with its operands swapped.
+    #[must_use]
+    pub fn swapped(self) -> CompareOp {
+        match self {
+            CompareOp::Lt => CompareOp::Gt,
+            CompareOp::Le => CompareOp::Ge,
+            CompareOp::Gt => CompareOp::Lt,
+            CompareOp::Ge => CompareOp::Le,
+            CompareOp::Eq | CompareOp::Ne => self,
+        }
+    }
+}
+
 named_enum! {
     /// The reductions with a state of one element that merge two of them by one primitive.
     Monoid {

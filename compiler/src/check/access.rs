@@ -170,6 +170,20 @@ impl Checker<'_> {
         access
     }
 
+    /// The row of an array at a subscript, which is noted to be proved or checked.
+    pub(super) fn row(&mut self, array: ExprId, at: &Affine<IndexId>, here: Here) -> Option<ExprId> {
+        let shape = self.arena.ty(array).shape.clone();
+        let axes = self.arena.axis_indices(&shape[1..], here.span);
+        let first = self.arena.affine_node(at, here);
+        let mut pending = vec![Pending { value: first, inside: false, last: None, span: here.span }];
+        for index in &axes {
+            let value = self.arena.index_node(*index, here);
+            pending.push(Pending { value, inside: true, last: None, span: here.span });
+        }
+        let element = self.checked_element(array, pending, &axes, here);
+        Some(self.arena.comprehension(axes, element, here))
+    }
+
     /// An element of an array that is inside if a reducer has an element: if its `last` one has a
     /// number.
     pub(super) fn wanted_element(

@@ -66,6 +66,8 @@ pub(super) struct Ends {
     pub unsolved: BTreeSet<IndexId>,
     /// Indices with an error that is reported already.
     pub poisoned: BTreeSet<IndexId>,
+    /// The first values of indices that stand for others than 0 and up.
+    pub first: BTreeMap<IndexId, ExprId>,
 }
 
 impl Ends {

@@ -19,14 +19,13 @@ use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind};
 use ir::nest::{CheckKind, Purpose, Relation, Requirement, Site};
-use ir::{Affine, ReduceOp, Size, SymbolId, UnaryOp};
+use ir::{Affine, ReduceOp, Size, UnaryOp};
 
 use super::arena::Arena;
 use super::calls::CallId;
 use super::facts::{Facts, Known};
 use super::position::{no_element, require_element};
 use super::prove::{Linear, Variable};
-use super::ranges::MAX_SCALAR;
 use super::report::Report;
 use super::requirements::Requirements;
 use super::{codes, origin};
@@ -152,7 +151,7 @@ impl<'c, 'a> Settler<'c, 'a> {
             return self.check_as_it_runs(record);
         }
         if open.is_empty() && self.rely_on_ends(&scope, record.span) {
-            plain.scalars.iter().for_each(|s| self.bound_scalar(*s, record.span));
+            plain.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
             return;
         }
         if record.guard != Checked::TOP {
@@ -173,7 +172,7 @@ impl<'c, 'a> Settler<'c, 'a> {
             }
             if inside && self.rely_on_ends(&scope, record.span) {
                 self.arena.need(record.guard);
-                guarded.scalars.iter().for_each(|s| self.bound_scalar(*s, record.span));
+                guarded.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
                 return;
             }
         } else if self.settle_by_corner(record, &plain, &scope) {
@@ -403,27 +402,5 @@ impl<'c, 'a> Settler<'c, 'a> {
             }
             true
         })
-    }
-
-    /// Requires a scalar parameter to be small enough for conditions on it not to wrap.
-    fn bound_scalar(&mut self, symbol: SymbolId, span: Span) {
-        let name = format!("`{}`", self.arena.out.symbols[symbol].name);
-        let name = name.as_str();
-        let value = Size::symbol(symbol);
-        let limit = Size::constant(MAX_SCALAR);
-        let sides =
-            [(-&limit, value.clone(), "the least it may be", name), (value, limit, name, "the greatest it may be")];
-        for (left, right, left_is, right_is) in sides {
-            self.requirements.require(Requirement {
-                left,
-                relation: Relation::AtMost,
-                right,
-                unless_empty: vec![],
-                left_is: left_is.to_string(),
-                right_is: right_is.to_string(),
-                purpose: Purpose::Scalar,
-                origin: origin(span),
-            });
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use grammar::Diagnostic;
-use grammar::ast::{ExprId, ExprKind, File, Function, Results, Span, Target, Type};
+use grammar::ast::{Binder, ExprId, ExprKind, File, Function, Results, Span, Type};
 
 use super::{Checker, codes};
 
@@ -109,9 +109,7 @@ fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> V
     pending.extend(types.chain(one).flat_map(|ty| &ty.shape));
     for statement in &function.lets {
         pending.push(statement.value);
-        if let Target::Indexed { binders, .. } = &statement.target {
-            pending.extend(binders.iter().filter_map(|binder| Some(binder.bound?.limit)));
-        }
+        pending.extend(statement.target.binders.iter().flat_map(Binder::bounds).map(|bound| bound.limit));
     }
     let mut found = vec![];
     while let Some(id) = pending.pop() {

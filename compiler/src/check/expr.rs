@@ -11,6 +11,7 @@ use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
+use super::reduce::Indexed;
 use super::scope::Binding;
 use super::{Checker, MAX_EXPRS, builtin, codes, other_languages};
 
@@ -21,6 +22,8 @@ pub(super) enum Use {
     Moved,
     /// They are computed with, and storage types are widened.
     Computed,
+    /// They are compared: also integers of different types.
+    Compared,
 }
 
 impl Use {
@@ -28,7 +31,7 @@ impl Use {
     fn dtype(self, dtype: Dtype) -> Dtype {
         match self {
             Use::Moved => dtype,
-            Use::Computed => dtype.compute(),
+            Use::Computed | Use::Compared => dtype.compute(),
         }
     }
 }
@@ -82,7 +85,9 @@ impl Checker<'_> {
                 }
             }
             ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, here),
-            ExprKind::Reduce { callee, binders, body } => self.reduce_indexed(callee, binders, *body, want, here),
+            ExprKind::Reduce { callee, binders, filter, body } => {
+                self.reduce_indexed(callee, Indexed { binders, filter: *filter, body: *body }, want, here)
+            }
             ExprKind::Index { base, items } => self.access(*base, items, here),
             ExprKind::Array(_) => self.array_literal(id, want, guard),
             ExprKind::Tuple(_) => {
@@ -175,6 +180,9 @@ impl Checker<'_> {
         let values: Vec<ExprId> = values.into_iter().collect::<Option<_>>()?;
         let differs = values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) != dtype);
         let Some((other, id)) = differs else { return Some(values) };
+        if used == Use::Compared && values.iter().all(|v| self.arena.dtype(*v).is_int()) {
+            return Some(values);
+        }
         let (first, of) = match values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) == dtype) {
             Some((first, of)) => (self.arena.dtype(*first), Some(*of)),
             None => (dtype, None),
@@ -221,8 +229,8 @@ impl Checker<'_> {
             _ => {}
         }
         if let Some(op) = comparison(op) {
-            let (a, b) = self.operands(left, right, None, here)?;
-            return self.compare(op, a, b, here);
+            let both = self.same_type(&[left, right], Use::Compared, None, here)?;
+            return self.compare_numbers(op, both[0], both[1], here);
         }
         let (a, b) = self.operands(left, right, want, here)?;
         let (op, symbol) = arithmetic(op)?;
@@ -307,7 +315,7 @@ impl Checker<'_> {
 
     /// A condition and whether it holds in a branch. If it is an array, it says nothing about the
     /// indices of a single access.
-    fn condition(&self, condition: ExprId, holds: bool) -> Option<(ExprId, bool)> {
+    pub(super) fn condition(&self, condition: ExprId, holds: bool) -> Option<(ExprId, bool)> {
         self.arena.ty(condition).is_scalar().then_some((condition, holds || sabotage::on(Bug::ElseTaken)))
     }
 
@@ -413,6 +421,36 @@ impl Checker<'_> {
         self.compute(&[a, b], here, |arena, v| {
             arena.node(Kind::Compare(op, v[0], v[1]), Type::scalar(Dtype::Bool), here)
         })
+    }
+
+    /// Compares two numbers, which are integers if their types differ.
+    fn compare_numbers(&mut self, op: CompareOp, a: ExprId, b: ExprId, here: Here) -> Option<ExprId> {
+        let [x, y] = [a, b].map(|v| self.arena.dtype(v).compute());
+        if x == y {
+            return self.compare(op, a, b, here);
+        }
+        if x == Dtype::U64 || y == Dtype::U64 {
+            // A number below 0 is less than every `u64`.
+            let (signed, less) = if x == Dtype::U64 { (b, op.swapped()) } else { (a, op) };
+            if self.arena.dtype(signed).is_signed_int() {
+                let zero = self.arena.constant(Scalar::zero(self.arena.dtype(signed).compute()), here);
+                let (a, b) = (self.cast(Dtype::U64, a, here)?, self.cast(Dtype::U64, b, here)?);
+                let plain = self.compare(op, a, b, here)?;
+                return match matches!(less, CompareOp::Lt | CompareOp::Le | CompareOp::Ne) {
+                    true => {
+                        let below = self.compare(CompareOp::Lt, signed, zero, here)?;
+                        self.binary(BinaryOp::Or, below, plain, here)
+                    }
+                    false => {
+                        let above = self.compare(CompareOp::Ge, signed, zero, here)?;
+                        self.binary(BinaryOp::And, above, plain, here)
+                    }
+                };
+            }
+        }
+        let wide = if x == Dtype::U64 || y == Dtype::U64 { Dtype::U64 } else { Dtype::I64 };
+        let (a, b) = (self.cast(wide, a, here)?, self.cast(wide, b, here)?);
+        self.compare(op, a, b, here)
     }
 
     pub(super) fn expect_dtype(&mut self, value: ExprId, dtype: Dtype, who: &str, span: Span) -> Option<()> {

@@ -54,15 +54,7 @@ impl Facts<'_> {
     /// The value of an integer scalar as a linear form; what is not linear stands for itself.
     pub fn linear(&self, id: ExprId) -> Linear {
         if let Some(affine) = self.arena.affine(id) {
-            let constant = affine.terms().iter().all(|(_, c)| c.as_constant().is_some());
-            if constant {
-                let start = Linear::size(affine.constant_part());
-                return affine.terms().iter().fold(start, |sum, (index, c)| {
-                    let c = i128::from(c.as_constant().unwrap_or(0));
-                    sum.plus(c, &Linear::variable(Variable::Index(*index)))
-                });
-            }
-            return Linear::variable(Variable::Opaque(id));
+            return linear(affine).unwrap_or_else(|| Linear::variable(Variable::Opaque(id)));
         }
         match &self.arena.out.exprs[id].kind {
             Kind::Cast(a) if keeps_value(self.arena.dtype(*a), self.arena.dtype(id)) => self.linear(*a),
@@ -107,9 +99,16 @@ impl Facts<'_> {
     /// Notes that a form has its exact value only if the scalar parameters in it are bounded,
     /// unless it always does.
     fn rely_on(&self, form: &Linear, known: &mut Known) {
+        known.scalars.append(&mut self.scalars_to_bound(form));
+    }
+
+    /// The scalar parameters that must be bounded for a form to have its exact value.
+    pub fn scalars_to_bound(&self, form: &Linear) -> BTreeSet<SymbolId> {
+        let mut scalars = BTreeSet::new();
         if !self.fits(form, Scalars::Any) {
-            self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut known.scalars);
+            self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut scalars);
         }
+        scalars
     }
 
     /// Adds the scalar parameters in these variables, and in the ends of the indices among them.
@@ -269,14 +268,7 @@ impl Facts<'_> {
             Variable::Index(index) => {
                 known.rows.push(this.clone());
                 let end = match &self.arena.out.indices[*index].extent {
-                    Extent::Affine(extent) if extent.terms().iter().all(|(_, c)| c.as_constant().is_some()) => {
-                        let start = Linear::size(extent.constant_part());
-                        Some(extent.terms().iter().fold(start, |sum, (i, c)| {
-                            let c = i128::from(c.as_constant().unwrap_or(0));
-                            sum.plus(c, &Linear::variable(Variable::Index(*i)))
-                        }))
-                    }
-                    Extent::Affine(_) => None,
+                    Extent::Affine(extent) => linear(extent),
                     Extent::Dynamic(end) => self.exact(*end),
                 };
                 if let (Extent::Dynamic(_), Some(end)) = (&self.arena.out.indices[*index].extent, &end) {
@@ -371,6 +363,13 @@ impl Facts<'_> {
         let quotient = self.end_of_digit(a)?.exact_div(by)?;
         Some(if op == BinaryOp::Div { quotient } else { by.clone() })
     }
+}
+
+/// An affine expression as a linear form, if the coefficients of its indices are numbers.
+pub(super) fn linear(affine: &Affine<IndexId>) -> Option<Linear> {
+    affine.terms().iter().try_fold(Linear::size(affine.constant_part()), |sum, (index, c)| {
+        Some(sum.plus(c.as_constant()?.into(), &Linear::variable(Variable::Index(*index))))
+    })
 }
 
 /// `q` is the floor of `a / d`.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::Diagnostic;
-use grammar::ast::{self, ExprKind, Results, Span, Target};
+use grammar::ast::{self, ExprKind, Pattern, Results, Span};
 use ir::checked::{Checked, ExprId, GuardId, Param, Type};
 use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
@@ -242,41 +242,45 @@ impl<'a> Checker<'a> {
     }
 
     fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
-        match &statement.target {
-            Target::Name(name) => {
-                let value = self.expr(statement.value, None, guard);
-                self.bind(name, value);
+        let ast::Target { pattern, binders } = &statement.target;
+        let names = pattern.names();
+        let values = match binders.is_empty() {
+            true => self.values(statement, guard),
+            false => {
+                self.scope.begin(names);
+                let values = self.indexed(binders, statement, Here { span: names[0].span, guard });
+                self.scope.begin(&[]);
+                values
             }
-            Target::Indexed { name, binders } => {
-                self.scope.begin(Some(&name.text));
-                let value = self.indexed(binders, statement.value, Here { span: name.span, guard });
-                self.scope.begin(None);
-                self.bind(name, value);
-            }
-            Target::Tuple(names) => {
-                let (values, found) = match &self.ast(statement.value).kind {
-                    ExprKind::Call { .. } => {
-                        let values = self.call(statement.value, None, guard);
-                        let found = values.as_ref().map(Vec::len);
-                        (values, found)
-                    }
-                    ExprKind::Tuple(parts) => {
-                        let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None, guard)).collect();
-                        (values.into_iter().collect(), Some(parts.len()))
-                    }
-                    _ => (None, Some(1)),
-                };
-                if let Some(found) = found.filter(|found| *found != names.len()) {
-                    let message =
-                        format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
-                    self.report.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
-                }
-                let values = values.filter(|v| v.len() == names.len());
-                for (k, name) in names.iter().enumerate() {
-                    self.bind(name, values.as_ref().map(|v| v[k]));
-                }
-            }
+        };
+        for (k, name) in names.iter().enumerate() {
+            self.bind(name, values.as_ref().map(|v| v[k]));
         }
+    }
+
+    /// The values of a `let`: as many as it has names.
+    pub(super) fn values(&mut self, statement: &ast::Let, guard: GuardId) -> Option<Vec<ExprId>> {
+        let names = match &statement.target.pattern {
+            Pattern::Name(_) => return Some(vec![self.expr(statement.value, None, guard)?]),
+            Pattern::Tuple(names) => names,
+        };
+        let (values, found) = match &self.ast(statement.value).kind {
+            ExprKind::Call { .. } => {
+                let values = self.call(statement.value, None, guard);
+                let found = values.as_ref().map(Vec::len);
+                (values, found)
+            }
+            ExprKind::Tuple(parts) => {
+                let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None, guard)).collect();
+                (values.into_iter().collect(), Some(parts.len()))
+            }
+            _ => (None, Some(1)),
+        };
+        if let Some(found) = found.filter(|found| *found != names.len()) {
+            let message = format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
+            self.report.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
+        }
+        values.filter(|v| v.len() == names.len())
     }
 
     fn bind(&mut self, name: &ast::Name, value: Option<ExprId>) {

@@ -14,11 +14,13 @@
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Span};
-use ir::checked::{ExprId, Extent, GuardId, Index, IndexId};
+use ir::checked::{ExprId, Extent, GuardId, Index, IndexId, Kind, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size};
 
 use super::arena::Here;
+use super::facts::linear;
+use super::ranges::Scalars;
 use super::scope::Binding;
 use super::{Checker, Side, codes, origin};
 
@@ -30,20 +32,52 @@ struct Candidate {
     span: Span,
 }
 
+/// The kind of thing that indices are bound by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binds {
+    Array,
+    Reducer,
+}
+
+/// A written bound.
+#[derive(Clone)]
+enum End {
+    /// An affine expression of sizes and outer indices.
+    Affine(Affine<IndexId>),
+    /// An `i64` that depends on data.
+    Data(ExprId),
+}
+
+/// The written range of an index.
+struct Range {
+    /// Its first value, if that is not 0.
+    first: Option<End>,
+    /// The number of its values.
+    extent: Extent,
+}
+
+impl Default for Range {
+    fn default() -> Range {
+        Range { first: None, extent: Extent::Affine(Affine::constant(0)) }
+    }
+}
+
 impl Checker<'_> {
-    /// The array of `let y[binders] = value`.
-    pub(super) fn indexed(&mut self, binders: &[ast::Binder], value: ast::ExprId, here: Here) -> Option<ExprId> {
+    /// The arrays of `let y[binders] = value`, one for each name.
+    pub(super) fn indexed(&mut self, binders: &[ast::Binder], statement: &ast::Let, here: Here) -> Option<Vec<ExprId>> {
         let depth = self.scope.len();
-        let indices = self.open(binders, false, here.guard)?;
-        let body = self.expr(value, None, here.guard);
+        let indices = self.open(binders, Binds::Array, here.guard)?;
+        let bodies = self.values(statement, here.guard);
         self.scope.truncate(depth);
-        self.excuse(&indices, body);
-        self.close(&indices, false);
-        let body = body?;
+        self.excuse(&indices, bodies.is_some());
+        self.close(&indices, Binds::Array);
+        let bodies = bodies?;
         if self.arena.ends.any_poisoned(&indices) {
             return None;
         }
-        self.check_rank(indices.len() + self.arena.ty(body).shape.len(), here.span)?;
+        for body in &bodies {
+            self.check_rank(indices.len() + self.arena.ty(*body).shape.len(), here.span)?;
+        }
         for index in &indices {
             if let Extent::Affine(extent) = &self.arena.out.indices[*index].extent
                 && let Some(extent) = extent.as_size().cloned()
@@ -52,12 +86,13 @@ impl Checker<'_> {
                 self.require_size(&extent, &what, here.span)?;
             }
         }
-        Some(self.arena.comprehension(indices, body, Here { span: self.ast(value).span, ..here }))
+        let here = Here { span: self.ast(statement.value).span, ..here };
+        Some(bodies.into_iter().map(|body| self.arena.comprehension(indices.clone(), body, here)).collect())
     }
 
-    /// Brings indices into scope, with their explicit bounds. Those of a reducer may end where data
-    /// says.
-    pub(super) fn open(&mut self, binders: &[ast::Binder], reducer: bool, guard: GuardId) -> Option<Vec<IndexId>> {
+    /// Brings indices into scope, with their explicit bounds. Those of a reducer may begin and end
+    /// where data says.
+    pub(super) fn open(&mut self, binders: &[ast::Binder], binds: Binds, guard: GuardId) -> Option<Vec<IndexId>> {
         let mut indices = vec![];
         for binder in binders {
             let name = &binder.name;
@@ -65,20 +100,30 @@ impl Checker<'_> {
                 let message = format!("the index `{}` is bound twice", name.text);
                 self.report.error(Diagnostic::new(codes::DUPLICATE_NAME, name.span, message));
             }
-            let extent = match binder.bound {
-                Some(bound) => self.explicit_extent(bound, reducer, guard),
-                None => None,
-            };
-            let known = extent.is_some();
-            let extent = extent.unwrap_or(Extent::Affine(Affine::constant(0)));
+            let range = self.range(binder, binds, guard);
+            let known = range.is_some();
+            let Range { first, extent } = range.unwrap_or_default();
             let index =
                 self.arena.out.indices.push(Index { name: name.text.clone(), extent, origin: origin(name.span) });
-            match (known, binder.bound) {
+            match (known, binder.upper) {
                 (true, _) => {}
                 (false, None) => drop(self.arena.ends.unsolved.insert(index)),
                 (false, Some(_)) => drop(self.arena.ends.poisoned.insert(index)),
             }
-            let node = self.arena.index_node(index, Here { span: name.span, guard });
+            let here = Here { span: name.span, guard };
+            let node = match first {
+                None => self.arena.index_node(index, here),
+                Some(End::Affine(first)) => {
+                    let node = self.arena.affine_node(&first, here);
+                    self.arena.ends.first.insert(index, node);
+                    self.arena.affine_node(&first.add(&Affine::index(index)), here)
+                }
+                Some(End::Data(first)) => {
+                    self.arena.ends.first.insert(index, first);
+                    let index = self.arena.index_node(index, here);
+                    self.binary(ir::BinaryOp::Add, first, index, here)?
+                }
+            };
             self.scope.push(&name.text, Binding::Value(node));
             indices.push(index);
         }
@@ -86,12 +131,52 @@ impl Checker<'_> {
         Some(indices)
     }
 
-    fn explicit_extent(&mut self, bound: ast::Bound, reducer: bool, guard: GuardId) -> Option<Extent> {
+    /// The written range of an index. `None` if there is none, or an error is reported.
+    fn range(&mut self, binder: &ast::Binder, binds: Binds, guard: GuardId) -> Option<Range> {
+        let upper = binder.upper?;
+        let here = Here { span: binder.name.span, guard };
+        let first = match binder.lower {
+            Some(lower) => Some(self.end(lower, !lower.inclusive, binds, guard)?),
+            None => None,
+        };
+        let end = self.end(upper, upper.inclusive, binds, guard)?;
+        let first = first.filter(|first| !matches!(first, End::Affine(first) if *first == Affine::constant(0)));
+        let extent = match (&first, end) {
+            (None, End::Affine(end)) => Extent::Affine(end),
+            (None, End::Data(end)) => Extent::Dynamic(end),
+            (Some(End::Affine(first)), End::Affine(end))
+                if let Some(form) =
+                    linear(&end.sub(first)).filter(|form| self.facts().fits(form, Scalars::Bounded)) =>
+            {
+                for symbol in self.facts().scalars_to_bound(&form) {
+                    self.requirements.bound_scalar(&self.arena, symbol, here.span);
+                }
+                Extent::Affine(end.sub(first))
+            }
+            // A difference that wraps would be the number of elements of no range.
+            (Some(first), end) => {
+                let [first, end] = [first.clone(), end].map(|end| match end {
+                    End::Affine(end) => self.arena.affine_node(&end, here),
+                    End::Data(end) => end,
+                });
+                let some = self.compare(ir::CompareOp::Lt, first, end, here)?;
+                let then = self.binary(ir::BinaryOp::Sub, end, first, here)?;
+                let otherwise = self.arena.constant(ir::Scalar::I64(0), here);
+                let kind = Kind::If { condition: some, then, otherwise };
+                Extent::Dynamic(self.arena.node(kind, Type::scalar(Dtype::I64), here))
+            }
+        };
+        Some(Range { first, extent })
+    }
+
+    /// A written bound as the first value of an index, or as the one after its last.
+    fn end(&mut self, bound: ast::Bound, one_more: bool, binds: Binds, guard: GuardId) -> Option<End> {
         let here = Here { span: self.ast(bound.limit).span, guard };
-        let one_more = Affine::constant(i64::from(bound.inclusive));
+        let reducer = binds == Binds::Reducer;
+        let more = Affine::constant(i64::from(one_more));
         let size = if reducer { self.number(bound.limit) } else { self.plain_size(bound.limit) };
         if let Some(size) = size {
-            return Some(Extent::Affine(Affine::size(size).add(&one_more)));
+            return Some(End::Affine(Affine::size(size).add(&more)));
         }
         let value = self.expr(bound.limit, Some(Dtype::I64), guard)?;
         if !self.arena.dtype(value).is_int() || !self.arena.ty(value).is_scalar() {
@@ -101,7 +186,7 @@ impl Checker<'_> {
             return None;
         }
         match self.arena.affine(value).cloned() {
-            Some(affine) if reducer || affine.as_size().is_some() => Some(Extent::Affine(affine.add(&one_more))),
+            Some(affine) if reducer || affine.as_size().is_some() => Some(End::Affine(affine.add(&more))),
             _ if !reducer => {
                 let message = "where an index of an array ends cannot depend on other indices or on data";
                 let help =
@@ -111,11 +196,11 @@ impl Checker<'_> {
             }
             _ => {
                 let mut value = self.clamped(value, here)?;
-                if bound.inclusive {
+                if one_more {
                     let one = self.arena.constant(ir::Scalar::I64(1), here);
                     value = self.binary(ir::BinaryOp::Add, value, one, here)?;
                 }
-                Some(Extent::Dynamic(value))
+                Some(End::Data(value))
             }
         }
     }
@@ -132,9 +217,9 @@ impl Checker<'_> {
     }
 
     /// Of a body with errors nobody can say where its indices end: that is no error of its own.
-    pub(super) fn excuse(&mut self, indices: &[IndexId], body: Option<ExprId>) {
+    pub(super) fn excuse(&mut self, indices: &[IndexId], sound: bool) {
         for index in indices {
-            if body.is_none() && self.arena.ends.unsolved.contains(index) {
+            if !sound && self.arena.ends.unsolved.contains(index) {
                 self.arena.ends.poison(*index);
             }
         }
@@ -142,13 +227,13 @@ impl Checker<'_> {
 
     /// Takes indices out of scope and works out where they end. Those of a reducer may wait for an
     /// outer binder.
-    pub(super) fn close(&mut self, indices: &[IndexId], reducer: bool) {
+    pub(super) fn close(&mut self, indices: &[IndexId], binds: Binds) {
         self.arena.ends.close(indices);
         // Each round may make another index known: first by accesses of an index alone, then by the
         // others.
         while self.solve_one(false) || self.solve_one(true) {}
         let ends = &self.arena.ends;
-        let unsolved: Vec<IndexId> = match reducer && !ends.open.is_empty() {
+        let unsolved: Vec<IndexId> = match binds == Binds::Reducer && !ends.open.is_empty() {
             true => vec![],
             false if ends.open.is_empty() => ends.unsolved.iter().copied().collect(),
             false => indices.iter().copied().filter(|i| ends.unsolved.contains(i)).collect(),
@@ -225,6 +310,13 @@ impl Checker<'_> {
                 }
                 // a i + s >= 0. Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which
                 // it is.
+                // Where the index bounds another one from below, `i <= k`, that one stands for it.
+                Some(0) if coefficient(at).is_some_and(|a| a > 0) => {
+                    let Some(least) = self.extreme(at, index, mixed, false) else { continue };
+                    let Some(a) = coefficient(&least).filter(|a| *a > 0) else { continue };
+                    let room = &(&record.length - &Size::constant(1)) - least.constant_part();
+                    (&room + &Size::constant(a)).floor_div(&Size::constant(a))
+                }
                 Some(a) if a < 0 || at.coefficient(index).is_zero() => {
                     let Some(least) = self.extreme(at, index, mixed, false) else { continue };
                     let Some(a) = coefficient(&least).filter(|a| *a < 0) else { continue };

@@ -30,6 +30,7 @@
 //! | `index` | index notation: binders, where each index ends |
 //! | `reducers` | the reducers of the language, as a table |
 //! | `reduce` | calls of reducers, prefixes, contractions |
+//! | `suffix` | reducers that are scans from the end |
 //! | `position` | `argmax` and `argmin`: that there is an element, and its number |
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
@@ -64,6 +65,7 @@ mod report;
 mod requirements;
 mod scope;
 mod signature;
+mod suffix;
 
 use std::collections::BTreeMap;
 

@@ -60,13 +60,48 @@ impl Checker<'_> {
         Some(value)
     }
 
-    /// The place among elements with indices that bound one another: the row-major number in the
-    /// smallest box around them. It is the least number of an element that is as great as the
-    /// greatest, so the body is written out twice, over indices of its own each time.
+    /// The place among elements with indices that bound one another or that a condition selects:
+    /// the value of the index, of several their row-major number in the smallest box around them.
+    /// It is the least number of an element that is as great as the greatest, so the body is
+    /// written out twice, over indices of its own each time.
     pub(super) fn ragged_position(&mut self, extreme: Extreme, body: Body, again: Body, here: Here) -> Option<ExprId> {
         let op = ReduceOp::Position(extreme);
+        let number = self.number_of(op, &again, here)?;
+        let first = self.arena.widened(body.value, here);
+        let first = self.selected(body.filter, first, extreme.monoid(), here);
+        let second = self.arena.widened(again.value, here);
+        let dtype = self.arena.dtype(second);
+        let reduce = |monoid, over, body| {
+            let op = ReduceOp::Monoid(monoid);
+            Kind::Reduce { op, over, body, order: Order::Free, prefix: None }
+        };
+        let extreme = self.arena.node(reduce(extreme.monoid(), body.over, first), Type::scalar(dtype), here);
+        let mut leads = self.compare(CompareOp::Eq, second, extreme, here)?;
+        if dtype.is_float() {
+            let nan = self.compare(CompareOp::Ne, second, second, here)?;
+            leads = self.binary(BinaryOp::Or, leads, nan, here)?;
+        }
+        let none = self.arena.constant(Scalar::I64(i64::MAX), here);
+        let i64s = Type::scalar(Dtype::I64);
+        let own = self.arena.node(Kind::If { condition: leads, then: number, otherwise: none }, i64s.clone(), here);
+        let own = self.selected(again.filter, own, Monoid::Min, here);
+        let place = self.arena.node(reduce(Monoid::Min, again.over, own), i64s, here);
+        let room = self.binary(BinaryOp::Sub, none, place, here)?;
+        let check = self.element_of(op, room, here)?;
+        self.with_checks(place, vec![check], here)
+    }
+
+    /// The number of an element of a body, as an `i64`.
+    fn number_of(&mut self, op: ReduceOp, body: &Body, here: Here) -> Option<ExprId> {
+        if let [index] = body.over.as_slice() {
+            let number = self.arena.index_node(*index, here);
+            return match self.first_value(&body.over) {
+                Some(first) => self.binary(BinaryOp::Add, first, number, here),
+                None => Some(number),
+            };
+        }
         let mut number = Affine::constant(0);
-        for (k, index) in again.over.iter().enumerate() {
+        for (k, index) in body.over.iter().enumerate() {
             let length = match &self.arena.out.indices[*index].extent {
                 Extent::Affine(extent) if !self.arena.ends.unsolved.contains(index) => {
                     self.facts().corner(extent, true)
@@ -85,25 +120,7 @@ impl Checker<'_> {
             };
             number = number.scale(&length).add(&Affine::index(*index));
         }
-        let (first, second) = (self.arena.widened(body.value, here), self.arena.widened(again.value, here));
-        let dtype = self.arena.dtype(second);
-        let reduce = |monoid, over, body| {
-            let op = ReduceOp::Monoid(monoid);
-            Kind::Reduce { op, over, body, order: Order::Free, prefix: None }
-        };
-        let extreme = self.arena.node(reduce(extreme.monoid(), body.over, first), Type::scalar(dtype), here);
-        let mut leads = self.compare(CompareOp::Eq, second, extreme, here)?;
-        if dtype.is_float() {
-            let nan = self.compare(CompareOp::Ne, second, second, here)?;
-            leads = self.binary(BinaryOp::Or, leads, nan, here)?;
-        }
-        let (number, none) = (self.arena.affine_node(&number, here), self.arena.constant(Scalar::I64(i64::MAX), here));
-        let i64s = Type::scalar(Dtype::I64);
-        let own = self.arena.node(Kind::If { condition: leads, then: number, otherwise: none }, i64s.clone(), here);
-        let place = self.arena.node(reduce(Monoid::Min, again.over, own), i64s, here);
-        let room = self.binary(BinaryOp::Sub, none, place, here)?;
-        let check = self.element_of(op, room, here)?;
-        self.with_checks(place, vec![check], here)
+        Some(self.arena.affine_node(&number, here))
     }
 }
 

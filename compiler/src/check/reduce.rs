@@ -8,27 +8,41 @@ use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Prefix, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
 
-use super::arena::{Arena, Here};
+use super::arena::{Arena, Branch, Here};
 use super::derived::derived;
+use super::index::Binds;
 use super::reducers::{Finish, Reducer, Takes, reducer};
 use super::scope::Binding;
 use super::{Checker, Side, codes};
 
+/// A reducer over indices as it is written, without its name.
+#[derive(Clone, Copy)]
+pub(super) struct Indexed<'a> {
+    /// Its indices.
+    pub binders: &'a [ast::Binder],
+    /// The condition on its elements.
+    pub filter: Option<ast::ExprId>,
+    /// The expression that is reduced.
+    pub body: ast::ExprId,
+}
+
 /// The body of a reducer, with the indices that it is reduced over.
+#[derive(Clone)]
 pub(super) struct Body {
     /// The indices, the outermost first.
     pub over: Vec<IndexId>,
+    /// Whether an element takes part, if that is a condition.
+    pub filter: Option<ExprId>,
     /// The value at each setting of the indices.
     pub value: ExprId,
 }
 
 impl Checker<'_> {
-    /// `sum[k < n](e)`
+    /// `sum[k < n where c](e)`
     pub(super) fn reduce_indexed(
         &mut self,
         callee: &ast::Name,
-        binders: &[ast::Binder],
-        body: ast::ExprId,
+        indexed: Indexed<'_>,
         want: Option<Dtype>,
         here: Here,
     ) -> Option<ExprId> {
@@ -43,59 +57,134 @@ impl Checker<'_> {
             self.report.error(Diagnostic::new(codes::NOT_A_REDUCER, callee.span, message).help(help));
             return None;
         };
-        let outer = self.prefix_bound(binders);
-        let Body { over: indices, value } = self.under(binders, body, want, here.guard)?;
-        let prefix = outer.filter(|p| !self.arena.free(value).contains(&p.of));
-        // Where indices bound one another, some reducers go through them twice.
-        let twice = reducer.finish == Finish::OverCount || matches!(reducer.op, ReduceOp::Position(_));
-        let second = match twice && self.arena.bound_one_another(&indices) {
-            true => Some(self.under(binders, body, want, here.guard)?),
+        if !reducer.is_position()
+            && let Some(suffix) = self.suffix(indexed)
+        {
+            let reduce = |checker: &mut Self, body: Body, again: Option<Body>, prefix| {
+                checker.elements(reducer, body, again, Some(prefix), here)
+            };
+            let twice = reducer.finish == Finish::OverCount && indexed.filter.is_some();
+            return self.suffixes(&suffix, indexed, want, here, reduce, twice);
+        }
+        let outer = self.prefix_bound(indexed.binders);
+        let body = self.under(indexed, want, here.guard)?;
+        let of = |id: ExprId, p: &Prefix| self.arena.free(id).contains(&p.of);
+        let prefix = outer.filter(|p| !of(body.value, p) && !body.filter.is_some_and(|filter| of(filter, p)));
+        // Where indices bound one another or elements are left out, some reducers go through them
+        // twice.
+        let uneven = body.filter.is_some() || self.arena.bound_one_another(&body.over);
+        let again = match uneven && (reducer.finish == Finish::OverCount || reducer.is_position()) {
+            true => Some(self.under(indexed, want, here.guard)?),
             false => None,
         };
-        // The body may be an array: then each of its elements is reduced.
-        let axes = self.arena.axis_indices(&self.arena.ty(value).shape.clone(), here.span);
+        self.elements(reducer, body, again, prefix, here)
+    }
+
+    /// Reduces a body, of an array each of its elements.
+    fn elements(
+        &mut self,
+        reducer: Reducer,
+        body: Body,
+        again: Option<Body>,
+        prefix: Option<Prefix>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let axes = self.arena.axis_indices(&self.arena.ty(body.value).shape.clone(), here.span);
         let at: Vec<_> = axes.iter().map(|i| Affine::index(*i)).collect();
-        let element = self.arena.element(value, at.clone(), here);
-        let value = match (reducer.op, second) {
+        let element = Body { value: self.arena.element(body.value, at.clone(), here), ..body };
+        let value = match (reducer.op, again) {
             (op @ ReduceOp::Position(extreme), Some(again)) => {
                 self.expect_number(again.value, &format!("`{op}`"), here.span)?;
                 let again = Body { value: self.arena.element(again.value, at, here), ..again };
-                self.ragged_position(extreme, Body { over: indices, value: element }, again, here)?
+                self.ragged_position(extreme, element, again, here)?
             }
-            (ReduceOp::Monoid(_), Some(again)) => self.ragged_mean(reducer, indices, element, again.over, here)?,
-            (_, None) => self.reduction(reducer, indices, element, prefix, here)?,
+            (ReduceOp::Monoid(_), Some(again)) => self.ragged_mean(reducer, element, again, prefix, here)?,
+            (op, None) => {
+                let first = self.first_value(&element.over).filter(|_| matches!(op, ReduceOp::Position(_)));
+                let value = self.reduction(reducer, element, prefix, here)?;
+                match first {
+                    Some(first) => self.binary(BinaryOp::Add, first, value, here)?,
+                    None => value,
+                }
+            }
         };
         Some(self.arena.comprehension(axes, value, here))
     }
 
     /// An expression under the indices of a reducer.
-    fn under(
+    fn under(&mut self, indexed: Indexed<'_>, want: Option<Dtype>, guard: GuardId) -> Option<Body> {
+        let depth = self.scope.len();
+        let indices = self.open(indexed.binders, Binds::Reducer, guard)?;
+        self.inside(indices, depth, indexed, want, guard)
+    }
+
+    /// The condition and the body of a reducer inside its indices, which are then closed. `depth`
+    /// is the scope before them.
+    pub(super) fn inside(
         &mut self,
-        binders: &[ast::Binder],
-        body: ast::ExprId,
+        indices: Vec<IndexId>,
+        depth: usize,
+        Indexed { filter, body, .. }: Indexed<'_>,
         want: Option<Dtype>,
         guard: GuardId,
     ) -> Option<Body> {
-        let depth = self.scope.len();
-        let indices = self.open(binders, true, guard)?;
-        let body = self.expr(body, want, guard);
+        let filter = filter.map(|filter| self.filter(filter, guard));
+        let inside = match filter {
+            Some(Some(filter)) => {
+                let condition = self.condition(filter, true);
+                self.arena.branch(guard, Branch { condition, ..Branch::default() })
+            }
+            Some(None) | None => guard,
+        };
+        let body = self.expr(body, want, inside);
         self.scope.truncate(depth);
-        self.excuse(&indices, body);
-        self.close(&indices, true);
-        let value = body?;
+        let sound = body.is_some() && filter.is_none_or(|filter| filter.is_some());
+        self.excuse(&indices, sound);
+        self.close(&indices, Binds::Reducer);
+        let (value, true) = (body?, sound) else { return None };
         let sound = !self.arena.ends.any_poisoned(&indices);
-        sound.then_some(Body { over: indices, value })
+        sound.then_some(Body { over: indices, filter: filter.flatten(), value })
     }
 
     /// `k <= i` or `k < i` where `i` is an index: the bound of a prefix.
     fn prefix_bound(&self, binders: &[ast::Binder]) -> Option<Prefix> {
-        let [ast::Binder { bound: Some(bound), .. }] = binders else { return None };
+        let [ast::Binder { lower: None, upper: Some(bound), .. }] = binders else { return None };
         let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
         let Some(Binding::Value(value)) = self.scope.get(name) else { return None };
         match self.arena.out.exprs[*value].kind {
             Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) }),
             _ => None,
         }
+    }
+
+    /// The element of a reduction where a condition holds, else one that changes nothing.
+    pub(super) fn selected(&mut self, filter: Option<ExprId>, value: ExprId, monoid: Monoid, here: Here) -> ExprId {
+        let Some(condition) = filter else { return value };
+        let dtype = self.arena.dtype(value);
+        let otherwise = self.arena.constant(monoid.identity(dtype), here);
+        let kind = Kind::If { condition, then: value, otherwise };
+        self.arena.node(kind, Type::scalar(dtype), here)
+    }
+
+    /// The first value of the only index, if it is not 0.
+    pub(super) fn first_value(&self, over: &[IndexId]) -> Option<ExprId> {
+        let [index] = over else { return None };
+        self.arena.ends.first.get(index).copied()
+    }
+
+    /// The condition on the elements of a reducer: one truth value.
+    fn filter(&mut self, filter: ast::ExprId, guard: GuardId) -> Option<ExprId> {
+        let span = self.ast(filter).span;
+        let filter = self.expr(filter, None, guard)?;
+        self.expect_dtype(filter, Dtype::Bool, "`where`", span)?;
+        if !self.arena.ty(filter).is_scalar() {
+            let shown = self.arena.show_type(&self.arena.ty(filter).clone());
+            let message = format!("`where` takes one truth value for each element, this is {shown}");
+            let help = "give its arrays subscripts: `sum[i where x[i] > 0](x[i])`";
+            self.report.error(Diagnostic::new(codes::RANK_MISMATCH, span, message).help(help));
+            return None;
+        }
+        Some(filter)
     }
 
     /// `sum(x)` and `sum(x, axis = k)`
@@ -148,18 +237,12 @@ impl Checker<'_> {
                 (vec![indices[k]], indices.into_iter().enumerate().filter(|(j, _)| *j != k).map(|(_, i)| i).collect())
             }
         };
-        let value = self.reduction(reducer, over, element, None, here)?;
+        let value = self.reduction(reducer, Body { over, filter: None, value: element }, None, here)?;
         Some(self.arena.comprehension(kept, value, here))
     }
 
-    fn reduction(
-        &mut self,
-        reducer: Reducer,
-        over: Vec<IndexId>,
-        body: ExprId,
-        prefix: Option<Prefix>,
-        here: Here,
-    ) -> Option<ExprId> {
+    fn reduction(&mut self, reducer: Reducer, body: Body, prefix: Option<Prefix>, here: Here) -> Option<ExprId> {
+        let Body { over, filter, value: body, .. } = body;
         let dtype = self.arena.dtype(body);
         let Reducer { name, op, takes, finish } = reducer;
         let who = format!("`{name}`");
@@ -169,6 +252,10 @@ impl Checker<'_> {
             Takes::Numbers | Takes::Floats => self.expect_number(body, &who, here.span)?,
         }
         let body = self.arena.widened(body, here);
+        let body = match op {
+            ReduceOp::Monoid(monoid) => self.selected(filter, body, monoid, here),
+            ReduceOp::Position(_) => body,
+        };
         let dtype = self.arena.dtype(body);
         let order = match (op.depends_on_order(dtype), prefix) {
             (false, _) => Order::Free,
@@ -218,25 +305,21 @@ impl Checker<'_> {
         None
     }
 
-    /// A mean where indices bound one another: the elements are counted by a second reduction, over
-    /// indices of its own.
+    /// A mean where indices bound one another or elements are left out: the elements are counted
+    /// by a second reduction, over indices of its own.
     fn ragged_mean(
         &mut self,
         mean: Reducer,
-        over: Vec<IndexId>,
-        body: ExprId,
-        again: Vec<IndexId>,
+        body: Body,
+        again: Body,
+        prefix: Option<Prefix>,
         here: Here,
     ) -> Option<ExprId> {
-        let sum = self.reduction(Reducer { finish: Finish::State, ..mean }, over, body, None, here)?;
+        let sum = self.reduction(Reducer { finish: Finish::State, ..mean }, body, prefix, here)?;
         let one = self.arena.constant(Scalar::I64(1), here);
-        let ones = Kind::Reduce {
-            op: ReduceOp::Monoid(Monoid::Sum),
-            over: again,
-            body: one,
-            order: Order::Free,
-            prefix: None,
-        };
+        let body = self.selected(again.filter, one, Monoid::Sum, here);
+        let op = ReduceOp::Monoid(Monoid::Sum);
+        let ones = Kind::Reduce { op, over: again.over, body, order: Order::Free, prefix };
         let count = self.arena.node(ones, Type::scalar(Dtype::I64), here);
         let count = self.cast(self.arena.dtype(sum), count, here)?;
         self.binary(BinaryOp::Div, sum, count, here)

@@ -54,6 +54,11 @@ pub(super) fn reducer(name: &str) -> Option<Reducer> {
 }
 
 impl Reducer {
+    /// Whether it gives the place of an element.
+    pub(super) fn is_position(self) -> bool {
+        matches!(self.op, ReduceOp::Position(_))
+    }
+
     /// Whether it is a plain sum: a sum of products can become a contraction.
     pub(super) fn is_sum(self) -> bool {
         self.op == ReduceOp::Monoid(Monoid::Sum) && self.finish == Finish::State

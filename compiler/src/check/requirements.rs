@@ -5,13 +5,14 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::Span;
-use ir::Size;
 use ir::nest::{Purpose, Relation, Requirement};
+use ir::{Size, SymbolId};
 
 use super::arena::Arena;
 use super::facts::Facts;
 use super::origin;
 use super::prove::{Linear, Terms, Variable};
+use super::ranges::MAX_SCALAR;
 
 /// The requirements of the call so far, also as rows that are not negative. Of rows that differ by
 /// a constant only the strongest is kept.
@@ -69,6 +70,28 @@ impl Requirements {
                 left_is: what.to_string(),
                 right_is: what.to_string(),
                 purpose: Purpose::Value,
+                origin: origin(span),
+            });
+        }
+    }
+
+    /// Requires a scalar parameter to be small enough for conditions and bounds on it not to wrap.
+    pub fn bound_scalar(&mut self, arena: &Arena, symbol: SymbolId, span: Span) {
+        let name = format!("`{}`", arena.out.symbols[symbol].name);
+        let name = name.as_str();
+        let value = Size::symbol(symbol);
+        let limit = Size::constant(MAX_SCALAR);
+        let sides =
+            [(-&limit, value.clone(), "the least it may be", name), (value, limit, name, "the greatest it may be")];
+        for (left, right, left_is, right_is) in sides {
+            self.require(Requirement {
+                left,
+                relation: Relation::AtMost,
+                right,
+                unless_empty: vec![],
+                left_is: left_is.to_string(),
+                right_is: right_is.to_string(),
+                purpose: Purpose::Scalar,
                 origin: origin(span),
             });
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use grammar::ast;
 use ir::Size;
 use ir::checked::ExprId;
 
@@ -34,8 +35,8 @@ struct Names<'a> {
     entries: Vec<(String, Binding, Option<usize>)>,
     /// The entry that each name stands for.
     visible: BTreeMap<String, usize>,
-    /// The array that the current statement makes by index notation.
-    making: Option<&'a str>,
+    /// The arrays that the current statement makes by index notation.
+    making: &'a [ast::Name],
 }
 
 impl<'a> Scope<'a> {
@@ -49,14 +50,14 @@ impl<'a> Scope<'a> {
         self.names = self.callers.pop().unwrap_or_default();
     }
 
-    /// Begins a statement, which may make an array by index notation.
-    pub fn begin(&mut self, making: Option<&'a str>) {
+    /// Begins a statement, which may make arrays by index notation.
+    pub fn begin(&mut self, making: &'a [ast::Name]) {
         self.names.making = making;
     }
 
-    /// Whether a name is the array that the current statement makes.
+    /// Whether a name is an array that the current statement makes.
     pub fn is_making(&self, name: &str) -> bool {
-        self.names.making == Some(name)
+        self.names.making.iter().any(|made| made.text == name)
     }
 
     /// Brings a name into scope.

@@ -1,7 +1,7 @@
 //! For any input: the parser does not panic, every span is a piece of the source, and formatting
 //! changes no program.
 
-use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Target, Type};
+use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Type};
 use proptest::prelude::*;
 
 const TOKENS: &[&str] = &[
@@ -74,14 +74,8 @@ fn check_file(source: &str, file: &File) {
         }
         for one in &function.lets {
             span(one.span);
-            match &one.target {
-                Target::Name(name) => span(name.span),
-                Target::Tuple(names) => names.iter().for_each(|name| span(name.span)),
-                Target::Indexed { name, binders: all } => {
-                    span(name.span);
-                    binders(all);
-                }
-            }
+            one.target.pattern.names().iter().for_each(|name| span(name.span));
+            binders(&one.target.binders);
         }
     }
     for expr in file.exprs.values() {

@@ -16,16 +16,15 @@ pub fn replaced(source: &str, span: Span, by: &str) -> String {
 
 /// The direct subexpressions of an expression, in order.
 pub fn children(expr: &Expr) -> Vec<ExprId> {
-    let ends = |binders: &[Binder]| -> Vec<ExprId> {
-        binders.iter().filter_map(|binder| binder.bound.map(|bound| bound.limit)).collect()
-    };
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => vec![],
         ExprKind::Unary(_, a) | ExprKind::Cast(_, a) => vec![*a],
         ExprKind::Binary(_, a, b) => vec![*a, *b],
         ExprKind::If { condition, then, otherwise } => vec![*then, *otherwise, *condition],
         ExprKind::Call { args, .. } => args.iter().map(|arg| arg.value).collect(),
-        ExprKind::Reduce { binders, body, .. } => [vec![*body], ends(binders)].concat(),
+        ExprKind::Reduce { binders, filter, body, .. } => {
+            [*body].into_iter().chain(*filter).chain(ends(binders)).collect()
+        }
         ExprKind::Index { base, items } => {
             let mut all = vec![*base];
             for item in items {
@@ -40,13 +39,16 @@ pub fn children(expr: &Expr) -> Vec<ExprId> {
     }
 }
 
+/// The ends of indices that are written.
+fn ends(binders: &[Binder]) -> impl Iterator<Item = ExprId> {
+    binders.iter().flat_map(Binder::bounds).map(|bound| bound.limit)
+}
+
 /// The outermost expressions of a function's body, bounds of indices included.
 pub fn roots(function: &Function) -> Vec<ExprId> {
     let mut all = vec![];
     for statement in &function.lets {
-        if let Target::Indexed { binders, .. } = &statement.target {
-            all.extend(binders.iter().filter_map(|binder| binder.bound.map(|bound| bound.limit)));
-        }
+        all.extend(ends(&statement.target.binders));
         all.push(statement.value);
     }
     all.push(function.result);
@@ -83,10 +85,7 @@ pub fn operations(source: &str) -> usize {
 
 /// The names that a target binds.
 pub fn bound(target: &Target) -> Vec<&str> {
-    match target {
-        Target::Name(name) | Target::Indexed { name, .. } => vec![&name.text],
-        Target::Tuple(names) => names.iter().map(|name| name.text.as_str()).collect(),
-    }
+    target.pattern.names().iter().map(|name| name.text.as_str()).collect()
 }
 
 /// Whether a name stands in a text as a word.

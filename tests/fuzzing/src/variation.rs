@@ -2,7 +2,7 @@
 //! on dead code, on the order of independent statements, on transposing an array back and forth, or
 //! on splitting a sum of integers in two.
 
-use grammar::ast::{BinaryOp, ExprKind, File, Function, Span, Target};
+use grammar::ast::{BinaryOp, ExprKind, File, Function, Pattern, Span, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::generate::data::Random;
@@ -80,7 +80,7 @@ fn alone(changed: String) -> Candidate {
 
 fn dead_code(source: &str, function: &Function) -> Vec<Candidate> {
     let lets = function.lets.iter().filter_map(|statement| {
-        let (Target::Name(name) | Target::Indexed { name, .. }) = &statement.target else { return None };
+        let Pattern::Name(name) = &statement.target.pattern else { return None };
         let whole = text(source, statement.span);
         let at = (name.span.start.checked_sub(statement.span.start)?) as usize;
         let copy = [whole.get(..at)?, "unused_", whole.get(at..)?].concat();
@@ -105,7 +105,8 @@ fn reordered(source: &str, function: &Function) -> Vec<Candidate> {
 }
 
 fn transposed(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
-    let lets = function.lets.iter().filter(|statement| matches!(statement.target, Target::Name(_)));
+    let is_plain = |target: &Target| matches!(target.pattern, Pattern::Name(_)) && target.binders.is_empty();
+    let lets = function.lets.iter().filter(|statement| is_plain(&statement.target));
     let changed = lets.map(|statement| {
         let span = file.exprs[statement.value].span;
         alone(replaced(source, span, &format!("transpose(transpose({}))", text(source, span))))
@@ -117,10 +118,10 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
     let mut found = vec![];
     for id in expressions(file, function) {
         let expr = &file.exprs[id];
-        let ExprKind::Reduce { callee, binders, body } = &expr.kind else { continue };
+        let ExprKind::Reduce { callee, binders, filter: None, body } = &expr.kind else { continue };
         let Some(first) = binders.first() else { continue };
         // The operand may determine where an index without a bound ends.
-        if callee.text != "sum" || binders.iter().any(|binder| binder.bound.is_none()) {
+        if callee.text != "sum" || binders.iter().any(|binder| binder.upper.is_none()) {
             continue;
         }
         let body = &file.exprs[*body];

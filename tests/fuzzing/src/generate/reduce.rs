@@ -32,6 +32,9 @@ impl Writer<'_> {
         {
             // The extreme element of nothing has no number.
             let inclusive = extreme || !self.choices.chance(40);
+            if self.choices.chance(30) {
+                return self.suffix(reducer, ty, shape, fuel, outer, inclusive);
+            }
             return self.triangle(reducer, ty, shape, fuel, outer, inclusive);
         }
         self.count("reducer over indices");
@@ -53,7 +56,15 @@ impl Writer<'_> {
         }
         let count = bounds.len();
         for bound in bounds {
-            let index = self.fresh_index(bound);
+            let mut index = self.fresh_index(bound);
+            if !extreme && self.choices.chance(12) {
+                self.count("bound from below");
+                (index.lower, index.first) = match self.choices.below(3) {
+                    0 => (1, Some("1 <=".into())),
+                    1 => (1, Some("0 <".into())),
+                    _ => (0, Some("0 <=".into())),
+                };
+            }
             self.scope.indices.push(index);
         }
         self.reduce_over(reducer, ty, shape, fuel, count)
@@ -228,16 +239,46 @@ impl Writer<'_> {
         self.reduce_over(reducer, ty, shape, fuel, 1)
     }
 
+    /// `sum[i <= r < n](e)` or `sum[i < r < n](e)`
+    fn suffix(
+        &mut self,
+        reducer: &str,
+        ty: Dtype,
+        shape: &[Dim],
+        fuel: usize,
+        outer: &Index,
+        inclusive: bool,
+    ) -> Piece {
+        self.count("suffix");
+        let mut inner = self.fresh_index(outer.bound.clone());
+        inner.lower = outer.lower + i64::from(!inclusive);
+        inner.first = Some(format!("{} {}", outer.name, if inclusive { "<=" } else { "<" }));
+        self.scope.indices.push(inner);
+        let mut piece = self.reduce_over(reducer, ty, shape, fuel, 1);
+        piece.uses.insert(outer.name.clone());
+        piece
+    }
+
     /// Reduces over the last indices in scope, which then leave it.
     fn reduce_over(&mut self, reducer: &str, ty: Dtype, shape: &[Dim], fuel: usize, count: usize) -> Piece {
         self.loops(shape);
+        // A position among elements that a condition selects may be one of none.
+        let chance = if reducer.starts_with("arg") { 2 } else { 15 };
+        let filter = self.choices.chance(chance).then(|| {
+            self.count("where");
+            self.expr(Dtype::Bool, &[], 1)
+        });
+        let guarded = filter.as_ref().map(|filter| self.guard(&filter.uses)).unwrap_or_default();
         let body = self.summand(reducer, ty, shape, fuel);
+        self.unguard(guarded);
         let explicit = self.choices.chance(40);
         let first = self.scope.indices.len() - count;
         let indices = self.scope.indices.split_off(first);
         let binders: Vec<String> = indices.iter().map(|i| i.binder(explicit, |end| self.scope.number(end))).collect();
-        let head = format!("{reducer}[{}]", binders.join(", "));
+        let condition = filter.as_ref().map_or_else(String::new, |filter| format!(" where {}", filter.text));
+        let head = format!("{reducer}[{}{condition}]", binders.join(", "));
         let mut piece = Piece::call(&head, &[&body], ty.compute(), shape);
+        piece.uses.extend(filter.into_iter().flat_map(|filter| filter.uses));
         for index in indices.into_iter().rev() {
             piece.uses.remove(&index.name);
             piece.uses.extend(index.prefix.map(|(_, outer)| outer));

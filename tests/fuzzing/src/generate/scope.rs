@@ -50,6 +50,8 @@ pub struct Index {
     pub lower: i64,
     /// Whether it occurs in an enclosing condition: then an access does not bound it.
     pub guarded: bool,
+    /// How its bound from below is written, if it has one: `1 <=`, `i <`.
+    pub first: Option<String>,
     /// For a prefix, the way its bound is written (`<= i`), with the outer index.
     pub prefix: Option<(bool, String)>,
     /// If its bound is data: the text of the bound, and the names that it mentions.
@@ -61,17 +63,30 @@ impl Index {
     /// An index below `bound`.
     pub fn new(name: impl Into<String>, bound: Dim) -> Index {
         let upper = bound.clone();
-        Index { name: name.into(), bound, upper, lower: 0, guarded: false, prefix: None, data: None, evidence: vec![] }
+        Index {
+            name: name.into(),
+            bound,
+            upper,
+            lower: 0,
+            guarded: false,
+            first: None,
+            prefix: None,
+            data: None,
+            evidence: vec![],
+        }
     }
 
     /// Whether it runs over sizes alone.
     pub fn is_plain(&self) -> bool {
-        self.prefix.is_none() && self.data.is_none()
+        self.first.is_none() && self.prefix.is_none() && self.data.is_none()
     }
 
     /// Its binder, with bounds written by `end`. The bound is left out if the accesses imply it,
     /// unless `explicit`.
     pub fn binder(&self, explicit: bool, end: impl Fn(&Dim) -> Dim) -> String {
+        if let Some(first) = &self.first {
+            return format!("{first} {} < {}", self.name, end(&self.bound));
+        }
         if let Some((end, _)) = &self.data {
             return format!("{} < {end}", self.name);
         }

@@ -18,6 +18,7 @@ const INDICES: [&str; 3] = ["i", "j", "l"];
 enum Form {
     Whole,
     Indexed,
+    Pair,
     ExclusivePrefix,
     Reduction,
     Contraction,
@@ -36,6 +37,7 @@ impl Writer<'_> {
         let forms = [
             (5, Form::Whole),
             (10, Form::Indexed),
+            (1, Form::Pair),
             (1, Form::ExclusivePrefix),
             (9, Form::Reduction),
             (3, Form::Contraction),
@@ -63,6 +65,7 @@ impl Writer<'_> {
                 Some(self.bind("", piece, None))
             }
             Form::Indexed => Some(self.indexed()),
+            Form::Pair => Some(self.pair()),
             Form::ExclusivePrefix => {
                 let dim = self.some_dim().offset(1);
                 self.count("exclusive prefix");
@@ -152,6 +155,34 @@ impl Writer<'_> {
         piece.shape = dims.iter().chain(&piece.shape).cloned().collect();
         let binders = if binders.is_empty() { String::new() } else { format!("[{}]", binders.join(", ")) };
         self.bind(&binders, piece, None)
+    }
+
+    /// `let (a, b)[i, j] = (e, f)`
+    fn pair(&mut self) -> String {
+        let ty = self.some_type();
+        let mut dims = self.some_shape_of(ty);
+        dims.truncate(2);
+        self.count("tuple of arrays");
+        self.scope.indices = dims.iter().zip(INDICES).map(|(dim, name)| Index::new(name, dim.clone())).collect();
+        let first = self.expr(ty, &[], 2);
+        let other = self.some_type();
+        let second = self.expr(other, &[], 2);
+        let indices = std::mem::take(&mut self.scope.indices);
+        let explicit = self.choices.chance(30);
+        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit, Dim::clone)).collect();
+        let text = format!("({}, {})", first.text, second.text);
+        let mut names = vec![];
+        for mut piece in [first, second] {
+            for index in &indices {
+                piece.uses.remove(&index.name);
+            }
+            piece.shape.clone_from(&dims);
+            let bound = self.bind("", piece, None);
+            names.extend(
+                bound.strip_prefix("let ").and_then(|rest| rest.split_once(' ')).map(|(name, _)| name.to_owned()),
+            );
+        }
+        format!("let ({})[{}] = {text}", names.join(", "), binders.join(", "))
     }
 
     fn indexed(&mut self) -> String {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use grammar::ast::{Expr, ExprId, ExprKind, File, Function, Span, Target};
+use grammar::ast::{Expr, ExprId, ExprKind, File, Function, Pattern, Span, Target};
 
 use super::Reduction;
 use crate::case::{Arguments, Case, Setting};
@@ -122,7 +122,7 @@ fn plainer(source: &str, file: &File, function: &Function, id: ExprId) -> Vec<St
     found.extend(function.params.iter().map(|param| param.name.text.clone()));
     let earlier = function.lets.iter().filter(|statement| statement.span.end <= expr.span.start);
     for statement in earlier {
-        if let Target::Name(name) | Target::Indexed { name, .. } = &statement.target {
+        if let Pattern::Name(name) = &statement.target.pattern {
             found.push(name.text.clone());
         }
     }
@@ -167,9 +167,13 @@ fn in_brackets(source: &str, expr: &Expr) -> String {
 /// The value of the last statement in place of the function's result, if the result is its name.
 fn whole_body(source: &str, file: &File, function: &Function) -> Option<(Span, String)> {
     let last = function.lets.last()?;
-    let (Target::Name(name), ExprKind::Name(result)) = (&last.target, &file.exprs[function.result].kind) else {
+    let (Pattern::Name(name), ExprKind::Name(result)) = (&last.target.pattern, &file.exprs[function.result].kind)
+    else {
         return None;
     };
+    if !last.target.binders.is_empty() {
+        return None;
+    }
     let span = Span { start: last.span.start, end: file.exprs[function.result].span.end };
     (name.text == *result).then(|| (span, text(source, file.exprs[last.value].span).to_owned()))
 }
@@ -186,15 +190,15 @@ fn without_results(source: &str, function: &Function) -> Option<(Span, String)> 
 
 /// Fewer bounds, and a comprehension without one of its indices if its value does not need that.
 fn plainer_target(source: &str, file: &File, target: &Target) -> Vec<(Span, String)> {
-    let Target::Indexed { name, binders } = target else { return vec![] };
+    let Target { pattern: Pattern::Name(name), binders } = target else { return vec![] };
     let mut found = vec![];
     for binder in binders {
-        if let Some(bound) = binder.bound {
+        if let Some(bound) = binder.upper {
             let end = file.exprs[bound.limit].span.end;
             found.push((Span { start: binder.name.span.end, end }, String::new()));
         }
     }
-    let end = |n: usize| match binders[n].bound {
+    let end = |n: usize| match binders[n].upper {
         Some(bound) => file.exprs[bound.limit].span.end,
         None => binders[n].name.span.end,
     };
