@@ -335,6 +335,9 @@ impl<'s> Builder<'s> {
             }
             return Some(Binder { name, lower, upper });
         }
+        // One error for an item is enough.
+        let inside = |at: Span| item.span.start <= at.start && at.end <= item.span.end;
+        self.chains.retain(|(_, error)| !inside(error.labels[0].span));
         let message = format!("expected an index such as `k` or `k < n`, found {}", quote(self.text(item.span)));
         let error = Diagnostic::new(codes::BINDER, item.span, message);
         self.errors.push(match bindery {

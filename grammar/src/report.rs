@@ -187,6 +187,11 @@ fn open_brackets(tokens: &[Token]) -> i64 {
 
 /// A keyword of another language, at the error or just before it.
 fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -> Option<(Token, hints::Instead)> {
+    // NumPy's function of that name.
+    let next = place.tokens.iter().find(|token| token.span.start >= found.span.end);
+    if found.tok == Tok::Where && next.is_some_and(|next| next.tok == Tok::OpenRound) {
+        return Some((found, ("write `if c then a else b`", Some("select"))));
+    }
     let word = |token: Token| match token.tok {
         Tok::Name => Some((token, hints::look_up(hints::WORDS, text(token, place.source))?)),
         _ => None,
@@ -268,7 +273,13 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         {
             return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
         }
+        Tok::Where if before.last().is_some_and(|last| last.tok == Tok::OpenSquare) => {
+            "name the index before its condition: `sum[i where c](e)`"
+        }
         Tok::Where => "write `if c then a else b`; `where` stands in the brackets of a reducer: `sum[i where c](e)`",
+        _ if expected.has("(") && !expected.operator() && before.iter().any(|token| token.tok == Tok::Where) => {
+            "a condition selects what is reduced: `sum[i where c](x[i])`"
+        }
         Tok::OpenRound if expected.operator() => "only a name can be called",
         _ if expected.has(":") && place.read_as == Tok::AsHeader && !expected.operator() => {
             "a parameter has a type: `x: f32[n]`"

@@ -305,6 +305,11 @@ impl<'c, 'a> Settler<'c, 'a> {
             };
             let value =
                 if (self.facts().sign(coefficient) > Some(0)) == greatest { last } else { Some(Size::default()) };
+            let first = self.arena.ends.first.get(index).map(|first| self.arena.size_value(*first));
+            let value = match first {
+                Some(first) => value.zip(first).map(|(value, first)| &value + first),
+                None => value,
+            };
             if let Some(value) = value {
                 where_.push(format!("{} = {}", info.name, self.arena.show(&value)));
             }

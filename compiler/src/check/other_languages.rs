@@ -51,7 +51,6 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("floor_divide", ("write `floor_div`", Some("floor_div"))),
     ("fmod", ("write `a % b`", None)),
     ("remainder", ("write `mod`", Some("mod"))),
-    ("where", ("write `if c then a else b`", Some("select"))),
     ("ifelse", ("write `if c then a else b`", Some("select"))),
     ("power", ("write `a ^ b`", None)),
     ("square", ("write `x ^ 2`", None)),

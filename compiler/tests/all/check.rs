@@ -227,7 +227,6 @@ fn mistakes_of_users_of_numpy_rust_and_julia() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32[n]) = sum(x) / len(x)",
         "fn f(x: f32[n]) = maximum(x, 0)",
-        "fn f(x: f32[n]) = where(x > 0, x, 0)",
         "fn f(x: f32[n], y: f32[n]) = dot(x, y)",
         "fn f(x: i64[n]) = float(x)",
         "fn f(x: f32[n]) = softmax(x)",

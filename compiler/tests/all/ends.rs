@@ -112,3 +112,22 @@ fn subscripts_of_numpy() {
         ),
     ]);
 }
+
+/// An index that bounds another from below, which then stands for it.
+#[test]
+fn an_access_by_an_index_that_another_bounds_from_below_ends_that_one() {
+    expect(&[
+        ("fn f(x: f32[n]) { let y[i] = max[i <= k < i + 3](x[k]); y }", "f32[n - 2] where n >= 2"),
+        ("fn f(x: f32[n], w: f32[n]) { let y[i] = sum[i <= k < n](x[k] * w[i]); y }", "f32[n]"),
+        ("fn f(x: f32[n], w: f32[m]) { let y[i] = sum[i <= k < n](x[k] * w[i]); y }", "f32[n] where n == m"),
+        ("fn f(x: f32[n]) { let y[i] = sum[i <= k < n](x[k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[i < k < n](x[k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) { let y[i] = sum[i <= k < n where k % 2 == 0](x[k]); y }", "f32[n]"),
+        ("fn f(x: f32[n]) = sum[1 <= k < n](x[k - 1])", "f32"),
+        (
+            "fn f(x: f32[n]) = sum[1 <= k < n](x[k + 1])",
+            "E0124 at `k + 1`: the access is outside: at k = n - 1 the subscript is n, axis 0 of `x` has n elements; \
+             help: end the index earlier, or guard the access: `if ... then x[...] else 0`",
+        ),
+    ]);
+}

@@ -54,7 +54,6 @@ fn arguments_by_names_that_there_are_not() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32) = sqrt(x, dim = 0)",
         "fn f(x: f32) = sqrt(x, base = 2)",
-        "fn f(x: f32[n]) = sum(x, where = 0)",
         "fn f(x: f32[n]) = sum(x, dtype = 0)",
     ]), @r"
     fn f(x: f32) = sqrt(x, dim = 0)
@@ -64,10 +63,6 @@ fn arguments_by_names_that_there_are_not() {
     fn f(x: f32) = sqrt(x, base = 2)
       => E0107 at `base`: `sqrt` has no argument `base`
          help: give the arguments in order
-
-    fn f(x: f32[n]) = sum(x, where = 0)
-      => E0107 at `where`: `sum` has no argument `where`
-         help: the one argument with a name is `axis`
 
     fn f(x: f32[n]) = sum(x, dtype = 0)
       => E0107 at `dtype`: `sum` has no argument `dtype`

@@ -299,3 +299,24 @@ fn errors_in_several_places_are_all_reported() {
         "fn f(x: f32) {\n    let y = x\n\nfn g(x: f32) {\n    x\n}\n}",
     ]));
 }
+
+#[test]
+fn bounds_and_conditions_of_indices() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32[n]) = where(x > 0, x, 0)",
+        "fn f(x: f32[n]) = sum(x, where = x > 0)",
+        "fn f(x: f32[n]) = sum[where x[i] > 0](x[i])",
+        "fn f(x: f32[n]) = sum[i where](x[i])",
+        "fn f(x: f32[n]) = x[i where i > 0]",
+        "fn f(x: f32[n], where: f32) = x",
+        "fn f(x: f32[n]) = sum[0 <= i < n < m](x[i])",
+        "fn f(x: f32[n]) = sum[(0 <= i) < n](x[i])",
+        "fn f(x: f32[n]) = sum[n > i >= 0](x[i])",
+        "fn f(x: f32[n]) = sum[i > 0](x[i])",
+        "fn f(x: f32[n]) = sum[i < n where 0 < x[i] < 1](x[i])",
+        "fn f(x: f32[n]) = x[0 <= i < n]",
+        "fn f(x: f32[n]) {\n    let y[1 <= i < n] = x[i]\n    y\n}",
+        "fn f(x: f32[n]) {\n    let y[i + 1] = x[i]\n    y\n}",
+        "fn f(x: f32[n]) {\n    let y[i where i > 0] = x[i]\n    y\n}",
+    ]));
+}

@@ -80,6 +80,10 @@ fn every_form_of_expression() {
         ("sum[k](x[k])", "(sum[k] (at x k))"),
         ("sum[k < n, l <= k + 1, m](1)", "(sum[k<n l<=(+ k 1) m] 1)"),
         ("sum[k,](1,)", "(sum[k] 1)"),
+        ("sum[a <= k < n, 0 < l <= k](1)", "(sum[a<=k<n 0<l<=k] 1)"),
+        ("sum[a + 1 < k < if c then n else m](1)", "(sum[(+ a 1)<k<(if c n m)] 1)"),
+        ("sum[i, j where x[i] > y[j] && !c](1)", "(sum[i j where (&& (> (at x i) (at y j)) (! c))] 1)"),
+        ("sum[i where if a then b else c](sum[j where d](1))", "(sum[i where (if a b c)] (sum[j where d] 1))"),
         ("x[i, 1:n, ::2, :, 1:, :n, 1:n:2, a::b]", "(at x i 1:n ::2 : 1: :n 1:n:2 a::b)"),
         ("x[1:2]", "(at x 1:2)"),
         ("x[i][j][k]", "(at (at (at x i) j) k)"),
@@ -125,6 +129,7 @@ fn the_operands_of_every_form() {
         ("if a then b else c", "a; b; c"),
         ("f(a, axis = b)", "a; b"),
         ("sum[k < a, l, m <= b](c)", "a; b; c"),
+        ("sum[a <= k < b where c](d)", "a; b; c; d"),
         ("x[a, b:c:d, :, e:]", "x; a; b; c; d; e"),
         ("[a, (b)]", "a; (b)"),
         ("(a, b)", "a; b"),
@@ -151,6 +156,8 @@ fn every_form_of_let() {
     assert_eq!(block("let (s, c,) = f(x)\n s"), "(s c) = (f x); s");
     assert_eq!(block("let y[i] = x\n y"), "y[i] = x; y");
     assert_eq!(block("let y[i, j < n, k <= i + 1,] = x\n y"), "y[i j<n k<=(+ i 1)] = x; y");
+    assert_eq!(block("let (s, _)[i, j < n] = f(x[i, j])\n s"), "(s _)[i j<n] = (f (at x i j)); s");
+    assert_eq!(block("let (s, c)[i] = (x[i], i)\n s"), "(s c)[i] = (tuple [(at x i) i]); s");
     assert_eq!(block("let y = x\n (y, y)"), "y = x; (tuple [y y])");
 }
 
