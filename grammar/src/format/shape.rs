@@ -365,6 +365,11 @@ impl Shaper<'_, '_> {
                         self.push(Kind::Space);
                     }
                 }
+                Some(Tok::Where) => {
+                    self.push(Kind::Break(LINE));
+                    self.take();
+                    self.push(Kind::Space);
+                }
                 Some(Tok::Equals) => {
                     self.take_spaced();
                     self.push(Kind::Space);
