@@ -158,8 +158,8 @@ fn history() -> Option<PathBuf> {
 
 /// Words that begin an entry.
 const KEYWORDS: [&str; 17] = [
-    "fn", "let", "if", "then", "else", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16", "bf16", "f32",
-    "f64",
+    "fn", "let", "if", "then", "else", "where", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16", "bf16",
+    "f32", "f64",
 ];
 
 /// The names that completion and highlighting know.

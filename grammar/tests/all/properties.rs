@@ -5,9 +5,9 @@ use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Type};
 use proptest::prelude::*;
 
 const TOKENS: &[&str] = &[
-    "fn", "let", "if", "then", "else", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5", "1e-3", "(", ")",
-    "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/", "%", "@", "^", ";",
-    "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
+    "fn", "let", "if", "then", "else", "where", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5", "1e-3",
+    "(", ")", "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/", "%", "@",
+    "^", ";", "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
 ];
 
 /// Tokens in an order that is likely in a program, so that much of it parses.

@@ -16,7 +16,7 @@ const NOISE: &[(usize, &str)] = &[
     (1, "\t"),
 ];
 
-const WORDS: &[&str] = &["fn", "let", "if", "then", "else", "nan", "inf"];
+const WORDS: &[&str] = &["fn", "let", "if", "then", "else", "where", "nan", "inf"];
 
 /// The program with line ends, comments and long names inserted. Its tree changes only in names.
 pub fn noisy(source: &str, words: &[u16]) -> String {
@@ -63,7 +63,8 @@ fn ends(token: &str) -> bool {
 
 /// Whether a statement may begin with a token.
 fn begins(token: &str) -> bool {
-    !matches!(token, "then" | "else" | ")" | "]" | "}" | "," | ":" | "=" | "->" | "{") && !token.starts_with('#')
+    !matches!(token, "then" | "else" | "where" | ")" | "]" | "}" | "," | ":" | "=" | "->" | "{")
+        && !token.starts_with('#')
 }
 
 /// The words, numbers, signs, spaces, line ends and comments of a program.
