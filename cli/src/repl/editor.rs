@@ -157,7 +157,7 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Words that begin an entry.
-const KEYWORDS: [&str; 17] = [
+const KEYWORDS: [&str; 18] = [
     "fn", "let", "if", "then", "else", "where", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16", "bf16",
     "f32", "f64",
 ];
