@@ -311,6 +311,8 @@ named_enum! {
         FloorDiv = "floor_div",
         /// -1, 0 or 1 with the argument's sign; zeros and NaN stay.
         Sign = "sign",
+        /// The number of bits of an integer that are set.
+        Popcount = "popcount",
         /// min(max(x, lo), hi)
         Clamp = "clamp",
         /// max(x, 0)

@@ -82,7 +82,11 @@ fn scalar(name: &str, arguments: usize) -> Option<ScalarFunction> {
     let math = || math(name).filter(|m| m.arity() == arguments);
     listed.or_else(|| {
         math().map(|m| {
-            let domain = if NUMBERS.contains(&m) { Domain::Numbers } else { Domain::Floats };
+            let domain = match m {
+                MathFn::Popcount => Domain::Ints,
+                _ if NUMBERS.contains(&m) => Domain::Numbers,
+                _ => Domain::Floats,
+            };
             ScalarFunction { name: m.name(), arguments, definition: Definition::Math(m), domain }
         })
     })

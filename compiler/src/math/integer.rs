@@ -1,4 +1,4 @@
-//! The functions that exist for integers too. They are exact and wrap, like all arithmetic on
+//! The functions that exist for integers, too or only. They are exact and wrap, like all arithmetic on
 //! integers.
 
 use ir::MathFn;
@@ -14,6 +14,7 @@ pub(super) fn body(math: MathFn) -> Option<Body> {
         MathFn::Pow => Body::Two(pow),
         MathFn::Mod => Body::Two(modulo),
         MathFn::FloorDiv => Body::Two(floor_div),
+        MathFn::Popcount => Body::One(popcount),
         MathFn::Subseed => Body::Three(random::subseed),
         _ => return None,
     })
@@ -22,6 +23,19 @@ pub(super) fn body(math: MathFn) -> Option<Body> {
 /// -1, 0 or 1
 fn sign(x: Value) -> Value {
     x.gt(0).select(x.integer(1), x.lt(0).select(x.integer(-1), x))
+}
+
+/// The number of bits that are set, by sums of ever wider fields. From the first step on the top bit
+/// is clear, so that shifts of signed types shift in zeros. There is no product, because 64-bit
+/// vectors have none.
+fn popcount<'b>(x: Value<'b>) -> Value<'b> {
+    let fields = |pattern: u64| x.integer(pattern.cast_signed());
+    let pairs = x - ((x >> 1) & fields(0x5555_5555_5555_5555));
+    let mask = fields(0x3333_3333_3333_3333);
+    let nibbles = (pairs & mask) + ((pairs >> 2) & mask);
+    let bytes = (nibbles + (nibbles >> 4)) & fields(0x0f0f_0f0f_0f0f_0f0f);
+    let sum = [8, 16, 32].into_iter().filter(|by| *by < x.width()).fold(bytes, |sum, by| sum + (sum >> i64::from(by)));
+    sum & 0x7f
 }
 
 /// The remainder with the divisor's sign; 0 for a divisor of 0.

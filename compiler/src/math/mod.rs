@@ -99,6 +99,6 @@ fn body(math: MathFn) -> Option<Body> {
         MathFn::Softplus => Body::One(log::softplus),
         MathFn::Uniform => Body::Three(random::uniform),
         MathFn::Normal => Body::Three(random::normal),
-        MathFn::Subseed => return None,
+        MathFn::Popcount | MathFn::Subseed => return None,
     })
 }

@@ -46,6 +46,7 @@ pub fn cases() -> Vec<Case> {
         exact("neg(i32)", "-x", i32::wrapping_neg),
         exact("sign(i32)", "sign(x)", i32::signum),
         exact("bit_not(i32)", "bit_not(x)", |x: i32| !x),
+        exact("popcount(i32)", "popcount(x)", |x: i32| x.count_ones().cast_signed()),
     ];
     cases.extend(MathFn::ALL.iter().filter_map(|&math| near(math)));
     cases.extend(conversions::<bool>());
