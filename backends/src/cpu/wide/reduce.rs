@@ -281,19 +281,24 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], prefetches: &Prefetche
         accumulators.all.iter().map(|accumulator| accumulator.register + accumulator.taken()).max().unwrap_or(0);
     let fixed =
         PinnedConstants::of(isa, &[], if accumulators.in_registers { folded } else { folded.min(isa.vectors() / 2) });
-    for (half, body) in ends {
-        let skip = asm.label();
-        if let Some(half) = half {
-            let least = i32::try_from(half).expect("few lanes") + 1;
-            asm.general(Instruction::with2(Code::Cmp_rm64_imm32, END, least));
-            asm.jump(Condition::Less, skip);
-        }
-        allocate::assemble(&mut asm, &fixed, &body);
-        asm.place(skip);
-    }
+    merge_lanes(&mut asm, &fixed, &ends);
     end(&mut asm);
     let (code, memory) = asm.finish().ok()?;
     Some((Function { code, arguments: shared.arguments, memory }, results))
+}
+
+/// The merges of lanes. One of lanes in memory is left out where there are not that many.
+fn merge_lanes(asm: &mut Assembler, constants: &PinnedConstants, ends: &[(Option<usize>, Body)]) {
+    for (half, body) in ends {
+        let skip = asm.label();
+        if let Some(half) = half {
+            let least = i32::try_from(*half).expect("few lanes") + 1;
+            asm.general(Instruction::with2(Code::Cmp_rm64_imm32, END, least));
+            asm.jump(Condition::Less, skip);
+        }
+        allocate::assemble(asm, constants, body);
+        asm.place(skip);
+    }
 }
 
 /// The contribution of a group to each of the reductions.
