@@ -166,6 +166,20 @@ impl Checker<'_> {
         self.arena.node(kind, Type::scalar(dtype), here)
     }
 
+    /// A term of a sum where a condition holds, else 0. Of a product that may become a contraction,
+    /// both factors are selected, so that it stays one; where the condition does not hold, the
+    /// product of zeros has the same bits.
+    fn selected_term(&mut self, filter: Option<ExprId>, term: ExprId, here: Here) -> ExprId {
+        if let (Some(_), Kind::Binary(BinaryOp::Mul, a, b)) = (filter, &self.arena.out.exprs[term].kind) {
+            let [a, b] = [*a, *b].map(|factor| self.selected(filter, factor, Monoid::Sum, here));
+            if self.arena.each_has_own(a, b) {
+                let ty = self.arena.ty(term).clone();
+                return self.arena.node(Kind::Binary(BinaryOp::Mul, a, b), ty, here);
+            }
+        }
+        self.selected(filter, term, Monoid::Sum, here)
+    }
+
     /// The first value of the only index, if it is not 0.
     pub(super) fn first_value(&self, over: &[IndexId]) -> Option<ExprId> {
         let [index] = over else { return None };
@@ -253,6 +267,7 @@ impl Checker<'_> {
         }
         let body = self.arena.widened(body, here);
         let body = match op {
+            ReduceOp::Monoid(Monoid::Sum) => self.selected_term(filter, body, here),
             ReduceOp::Monoid(monoid) => self.selected(filter, body, monoid, here),
             ReduceOp::Position(_) => body,
         };
