@@ -35,14 +35,19 @@ pub(super) struct Steps<'r, 'w> {
 }
 
 impl Steps<'_, '_> {
-    /// Runs a sequence.
+    /// Runs a sequence. It is inlined, as a kernel is, for the sake of calls on a few elements.
+    #[inline]
     pub(super) fn sequence(&mut self, nodes: &[Node]) -> Result<(), RunError> {
-        nodes.iter().try_for_each(|node| match node {
-            Node::Kernel(id) => self.kernel(id.index()),
-            Node::Repeat(repeat) => self.repeat(repeat),
-        })
+        for node in nodes {
+            match node {
+                Node::Kernel(id) => self.kernel(id.index())?,
+                Node::Repeat(repeat) => self.repeat(repeat)?,
+            }
+        }
+        Ok(())
     }
 
+    #[inline]
     fn kernel(&mut self, number: usize) -> Result<(), RunError> {
         let kernel = &self.kernels[number];
         let start = self.watch.times.is_some().then(Instant::now);
@@ -68,6 +73,7 @@ impl Steps<'_, '_> {
         Ok(())
     }
 
+    #[inline(never)]
     fn repeat(&mut self, repeat: &Repeat) -> Result<(), RunError> {
         for Carried { initial, current, next } in &repeat.carried {
             self.addresses[current.index()] = self.addresses[initial.index()];
