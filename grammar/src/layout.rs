@@ -4,7 +4,8 @@
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
 //! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
 //!   `where`, `if`, `let`, `fn`, an opening bracket;
-//! - before a token that cannot begin one: `then`, `else`, `where`, `)`, `]`, `}`, `,`, `:`, `=`, `->`, `{`.
+//! - before a token that cannot begin one: `then`, `else`, `where`, `)`, `]`, `}`, `,`, `:`, `=`,
+//!   `->`, `{`.
 //!
 //! A line that begins with an operator begins a new statement, since `-x` may begin one. The parser
 //! sees statement ends as separators: never at the beginning or end of a block or a file, and never

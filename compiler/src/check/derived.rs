@@ -6,39 +6,52 @@ use ir::{Affine, BinaryOp, Size, UnaryOp};
 
 use super::Checker;
 use super::arena::Here;
-use super::reducers::reducer;
+use super::reducers::{Takes, reducer};
 
 /// A function of an array, which takes an axis as `sum` does.
 #[derive(Clone, Copy)]
 pub(super) struct Derived {
     pub(super) name: &'static str,
-    what: What,
+    takes: Takes,
+    /// Writes it out for an array and an axis.
+    write: fn(&mut Checker<'_>, ExprId, Option<usize>, Here) -> Option<ExprId>,
     /// How to write it over indices.
     pub(super) indexed: &'static str,
-}
-
-#[derive(Clone, Copy)]
-enum What {
-    Variance,
-    Deviation,
-    Norm,
-    Differences,
 }
 
 /// Every one of them.
 pub(super) const DERIVED: [Derived; 4] = [
     Derived {
         name: "var",
-        what: What::Variance,
+        takes: Takes::Floats,
+        write: |checker, x, axis, here| checker.variance(x, axis, here),
         indexed: "with `let m = mean[i](x[i])` before it, write `mean[i]((x[i] - m) ^ 2)`",
     },
     Derived {
         name: "std",
-        what: What::Deviation,
+        takes: Takes::Floats,
+        write: |checker, x, axis, here| {
+            let variance = checker.variance(x, axis, here)?;
+            checker.unary(UnaryOp::Sqrt, variance, here)
+        },
         indexed: "with `let m = mean[i](x[i])` before it, write `sqrt(mean[i]((x[i] - m) ^ 2))`",
     },
-    Derived { name: "norm", what: What::Norm, indexed: "write `sqrt(sum[i](x[i] ^ 2))`" },
-    Derived { name: "diff", what: What::Differences, indexed: "write `let d[i] = x[i + 1] - x[i]`" },
+    Derived {
+        name: "norm",
+        takes: Takes::Floats,
+        write: |checker, x, axis, here| {
+            let squares = checker.binary(BinaryOp::Mul, x, x, here)?;
+            let sum = checker.reduce_along(reducer("sum")?, squares, axis, here)?;
+            checker.unary(UnaryOp::Sqrt, sum, here)
+        },
+        indexed: "write `sqrt(sum[i](x[i] ^ 2))`",
+    },
+    Derived {
+        name: "diff",
+        takes: Takes::Numbers,
+        write: |checker, x, axis, here| checker.differences(x, axis, here),
+        indexed: "write `let d[i] = x[i + 1] - x[i]`",
+    },
 ];
 
 /// The function of that name.
@@ -57,27 +70,8 @@ impl Checker<'_> {
     ) -> Option<ExprId> {
         let x = self.expr(x, None, here.guard)?;
         let axis = self.reduced_axis(function.name, x, axis, here)?;
-        let who = format!("`{}`", function.name);
-        if let What::Differences = function.what {
-            self.expect_number(x, &who, here.span)?;
-            return self.differences(x, axis, here);
-        }
-        let dtype = self.arena.dtype(x);
-        if !dtype.is_float() {
-            return self.floats_expected(dtype, &who, here.span);
-        }
-        match function.what {
-            What::Variance => self.variance(x, axis, here),
-            What::Deviation => {
-                let variance = self.variance(x, axis, here)?;
-                self.unary(UnaryOp::Sqrt, variance, here)
-            }
-            What::Norm | What::Differences => {
-                let squares = self.binary(BinaryOp::Mul, x, x, here)?;
-                let sum = self.reduce_along(reducer("sum")?, squares, axis, here)?;
-                self.unary(UnaryOp::Sqrt, sum, here)
-            }
-        }
+        self.expect_elements(function.takes, x, function.name, here)?;
+        (function.write)(self, x, axis, here)
     }
 
     /// The mean of the squared distances from the mean: two passes, because the difference of the

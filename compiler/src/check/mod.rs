@@ -25,6 +25,7 @@
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
+//! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
 //! | `random` | the random functions |
 //! | `other_languages` | names from other languages, for hints |
 //! | `index` | index notation: binders, where each index ends |

@@ -1,9 +1,10 @@
-//! Reducers: `sum[k](e)`, `sum(x, axis = 1)`, prefixes, means and contractions.
+//! Reducers: `sum[k](e)`, `sum[k where c](e)`, `sum(x, axis = 1)`, prefixes, means and
+//! contractions.
 
 use std::collections::BTreeSet;
 
 use grammar::Diagnostic;
-use grammar::ast::{self, ExprKind, Span};
+use grammar::ast::{self, ExprKind};
 use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Prefix, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size};
@@ -27,7 +28,6 @@ pub(super) struct Indexed<'a> {
 }
 
 /// The body of a reducer, with the indices that it is reduced over.
-#[derive(Clone)]
 pub(super) struct Body {
     /// The indices, the outermost first.
     pub over: Vec<IndexId>,
@@ -60,11 +60,7 @@ impl Checker<'_> {
         if !reducer.is_position()
             && let Some(suffix) = self.suffix(indexed)
         {
-            let reduce = |checker: &mut Self, body: Body, again: Option<Body>, prefix| {
-                checker.elements(reducer, body, again, Some(prefix), here)
-            };
-            let twice = reducer.finish == Finish::OverCount && indexed.filter.is_some();
-            return self.suffixes(&suffix, indexed, want, here, reduce, twice);
+            return self.suffix_scan(reducer, &suffix, indexed, want, here);
         }
         let outer = self.prefix_bound(indexed.binders);
         let body = self.under(indexed, want, here.guard)?;
@@ -80,8 +76,9 @@ impl Checker<'_> {
         self.elements(reducer, body, again, prefix, here)
     }
 
-    /// Reduces a body, of an array each of its elements.
-    fn elements(
+    /// Reduces a body, of an array each of its elements. `again` is the body over other indices, for
+    /// reducers that go through the elements twice.
+    pub(super) fn elements(
         &mut self,
         reducer: Reducer,
         body: Body,
@@ -256,15 +253,9 @@ impl Checker<'_> {
     }
 
     fn reduction(&mut self, reducer: Reducer, body: Body, prefix: Option<Prefix>, here: Here) -> Option<ExprId> {
-        let Body { over, filter, value: body, .. } = body;
-        let dtype = self.arena.dtype(body);
+        let Body { over, filter, value: body } = body;
         let Reducer { name, op, takes, finish } = reducer;
-        let who = format!("`{name}`");
-        match takes {
-            Takes::Floats if !dtype.is_float() => return self.floats_expected(dtype, &who, here.span),
-            Takes::Bools => self.expect_dtype(body, Dtype::Bool, &who, here.span)?,
-            Takes::Numbers | Takes::Floats => self.expect_number(body, &who, here.span)?,
-        }
+        self.expect_elements(takes, body, name, here)?;
         let body = self.arena.widened(body, here);
         let body = match op {
             ReduceOp::Monoid(Monoid::Sum) => self.selected_term(filter, body, here),
@@ -314,10 +305,19 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn floats_expected<T>(&mut self, found: Dtype, who: &str, span: Span) -> Option<T> {
-        let message = format!("{who} takes floats, this is `{found}`");
-        self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help("convert it: `f32(...)`"));
-        None
+    /// Reports elements of a type that a reducer or function of that name does not take.
+    pub(super) fn expect_elements(&mut self, takes: Takes, x: ExprId, name: &str, here: Here) -> Option<()> {
+        let (who, found) = (format!("`{name}`"), self.arena.dtype(x));
+        match takes {
+            Takes::Floats if !found.is_float() => {
+                let message = format!("{who} takes floats, this is `{found}`");
+                let error = Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message);
+                self.report.error(error.help("convert it: `f32(...)`"));
+                None
+            }
+            Takes::Bools => self.expect_dtype(x, Dtype::Bool, &who, here.span),
+            Takes::Numbers | Takes::Floats => self.expect_number(x, &who, here.span),
+        }
     }
 
     /// A mean where indices bound one another or elements are left out: the elements are counted

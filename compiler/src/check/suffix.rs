@@ -9,6 +9,7 @@ use ir::{Affine, Dtype, Size};
 use super::Checker;
 use super::arena::Here;
 use super::reduce::{Body, Indexed};
+use super::reducers::{Finish, Reducer};
 use super::scope::Binding;
 
 /// The range of a suffix.
@@ -55,28 +56,27 @@ impl Checker<'_> {
         false
     }
 
-    /// The array of all suffixes as `reduce` makes one, from the body over the elements in reverse,
+    /// The reduction of a suffix: the array of all suffixes, as prefixes of the elements in reverse,
     /// at the index of this one.
-    pub(super) fn suffixes(
+    pub(super) fn suffix_scan(
         &mut self,
+        reducer: Reducer,
         suffix: &Suffix,
         indexed: Indexed<'_>,
         want: Option<Dtype>,
         here: Here,
-        reduce: impl FnOnce(&mut Self, Body, Option<Body>, Prefix) -> Option<ExprId>,
-        twice: bool,
     ) -> Option<ExprId> {
         let outer = self.arena.out.indices[suffix.of].name.clone();
         let reversed = self.arena.index(&outer, Affine::size(suffix.end.clone()), here.span);
         self.arena.ends.open.push(reversed);
         let body = self.reversed(suffix, reversed, indexed, want, here);
-        let again = match twice {
+        let again = match reducer.finish == Finish::OverCount && indexed.filter.is_some() {
             true => self.reversed(suffix, reversed, indexed, want, here).map(Some),
             false => Some(None),
         };
         self.arena.ends.close(&[reversed]);
         let prefix = Prefix { of: reversed, inclusive: suffix.inclusive };
-        let value = reduce(self, body?, again?, prefix)?;
+        let value = self.elements(reducer, body?, again?, Some(prefix), here)?;
         let all = self.arena.comprehension(vec![reversed], value, here);
         let last = Affine::size(&suffix.end - &Size::constant(1));
         self.row(all, &last.sub(&Affine::index(suffix.of)), here)

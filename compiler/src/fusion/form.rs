@@ -73,7 +73,7 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
     })
 }
 
-/// What a load is part of.
+/// The construct around a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LoadContext {
     /// Parallel loops, small reductions at most.
@@ -88,7 +88,7 @@ pub(super) enum LoadContext {
 pub(super) struct Load<'k> {
     /// The subscripts.
     pub at: &'k [Subscript],
-    /// What it is part of.
+    /// The construct around it.
     pub context: LoadContext,
     /// The loops around it, from the outermost in.
     pub around: Vec<(IndexId, &'k Extent)>,

@@ -73,7 +73,7 @@ impl Repetition {
         if costly && self.copies != Size::constant(1) { Err(self.reason()) } else { Ok(()) }
     }
 
-    /// Whether kernels of some prices, each of which runs this often, may become others.
+    /// Whether kernels of some prices, each running this often, may become others.
     pub fn pays(
         &self,
         graph: &Graph,

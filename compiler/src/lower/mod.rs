@@ -29,6 +29,7 @@
 //! emit       the inside of a kernel
 //! reduce     scans and contractions, which have a special form of kernel
 //! result     operands to output buffers
+//! prune      removal of kernels that no result needs
 //! ```
 
 mod emit;

@@ -175,7 +175,7 @@ fn lives_reach_over_loops() {
     }
 }
 
-/// What a loop carries lives to the end of a later loop that reads it, even if nothing else does.
+/// A carried buffer lives to the end of a later loop that reads it, even if nothing else does.
 #[test]
 fn a_result_lives_as_long_as_a_later_loop() {
     let tree = format!(
