@@ -305,12 +305,7 @@ impl<'c, 'a> Settler<'c, 'a> {
             };
             let value =
                 if (self.facts().sign(coefficient) > Some(0)) == greatest { last } else { Some(Size::default()) };
-            let first = self.arena.ends.first.get(index).map(|first| self.arena.size_value(*first));
-            let value = match first {
-                Some(first) => value.zip(first).map(|(value, first)| &value + first),
-                None => value,
-            };
-            if let Some(value) = value {
+            if let Some(value) = value.and_then(|value| self.in_source(*index, &value)) {
                 where_.push(format!("{} = {}", info.name, self.arena.show(&value)));
             }
         }
@@ -341,6 +336,15 @@ impl<'c, 'a> Settler<'c, 'a> {
         self.report.error_in(record.call, error);
     }
 
+    /// The value of an index as the source has it, which may begin elsewhere than at 0; none if it
+    /// begins where no size says.
+    fn in_source(&self, index: IndexId, value: &Size) -> Option<Size> {
+        match self.arena.ends.first.get(&index) {
+            Some(first) => self.arena.size_value(*first).map(|first| value + first),
+            None => Some(value.clone()),
+        }
+    }
+
     /// Reports a subscript of one index that the conditions around it let be outside: at an index
     /// value where one of them, or the index's range, only just holds, and whatever the sizes for
     /// which that value is reached.
@@ -364,7 +368,7 @@ impl<'c, 'a> Settler<'c, 'a> {
         for row in &known.rows {
             let Some((_, sign @ (1 | -1))) = row.terms.iter().find(|(v, _)| *v == variable) else { continue };
             let at = this.plus(-sign, row);
-            let Some(shown) = at.as_size() else { continue };
+            let Some(shown) = at.as_size().and_then(|at| self.in_source(index, &at)) else { continue };
             let mut there = Known { rows: known.rows.clone(), ..Known::default() };
             there.rows.extend([this.minus(&at), at.minus(&this)]);
             let reached = !self.facts().proves(&there, &Linear::constant(-1));
@@ -377,7 +381,7 @@ impl<'c, 'a> Settler<'c, 'a> {
                 let (shown, what) = (self.arena.show(&shown), format!("axis {} of {}", record.axis, record.array));
                 let message =
                     format!("the access is outside at {name} = {shown}, in spite of the condition: {what} {bound}");
-                let help = "narrow the condition of the `if` around it";
+                let help = "narrow the condition around it";
                 let error = Diagnostic::new(codes::OUTSIDE, record.span, message).help(help);
                 self.report.error_in(record.call, error);
                 return true;

@@ -166,7 +166,7 @@ fn errors_show_the_calls_that_led_to_them() {
     insta::assert_snapshot!(told(guarded, Some("f")), @r"
     E0124 at `i - 2`: the access is outside at i = 1, in spite of the condition: axis 0 of `x` starts at 0
        in this call of `before`: `before(x)`
-       help: narrow the condition of the `if` around it
+       help: narrow the condition around it
     ");
     let nothing = "fn most(x: f32[n]) = argmax(x)\nfn f(x: f32[0]) = most(x)";
     insta::assert_snapshot!(told(nothing, Some("f")), @r"

@@ -129,5 +129,10 @@ fn an_access_by_an_index_that_another_bounds_from_below_ends_that_one() {
             "E0124 at `k + 1`: the access is outside: at k = n - 1 the subscript is n, axis 0 of `x` has n elements; \
              help: end the index earlier, or guard the access: `if ... then x[...] else 0`",
         ),
+        (
+            "fn f(x: f32[n]) = sum[1 <= k < n where k > 2](x[k + 1])",
+            "E0124 at `k + 1`: the access is outside at k = n - 1, in spite of the condition: axis 0 of `x` has n elements; \
+             help: narrow the condition around it",
+        ),
     ]);
 }

@@ -260,7 +260,7 @@ fn terms_of_the_same_size_are_added_up() {
         (
             "fn f(w: f32[n], x: f32[3 * n]) { let y[i < 2 * n] = if i <= n then x[2 * n + i] else 0; y }",
             "E0124 at `2 * n + i`: the access is outside at i = n, in spite of the condition: axis 0 of `x` has 3 * n elements; \
-             help: narrow the condition of the `if` around it",
+             help: narrow the condition around it",
         ),
         (
             "fn f(w: f32[n], x: f32[3 * n]) { let y[i < 2 * n] = x[2 * n + i]; y }",
@@ -299,7 +299,7 @@ fn what_depends_on_sizes_alone_is_required_of_the_call() {
 /// may avoid is checked.
 #[test]
 fn what_is_surely_outside_is_refused() {
-    let narrow = "axis 0 of `x` starts at 0; help: narrow the condition of the `if` around it";
+    let narrow = "axis 0 of `x` starts at 0; help: narrow the condition around it";
     let at_1 = format!("E0124 at `i - 2`: the access is outside at i = 1, in spite of the condition: {narrow}");
     expect(&[
         (
@@ -311,7 +311,7 @@ fn what_is_surely_outside_is_refused() {
         (
             "fn f(x: f32[n]) { let y[i < 100] = if i < n then x[i + 1] else 0; y }",
             "E0124 at `i + 1`: the access is outside at i = n - 1, in spite of the condition: axis 0 of `x` has n elements; \
-             help: narrow the condition of the `if` around it",
+             help: narrow the condition around it",
         ),
         (
             "fn f(x: f32[n], d: f32[n]) { let y[i < n] = if i > 0 && d[i] > 0 then x[i - 2] else 0; y }",
