@@ -132,15 +132,65 @@ pub enum Results {
     Tuple(Vec<(Option<Name>, Type)>),
 }
 
-/// `let target = value`.
+/// `let target = value`, or a recurrence.
 #[derive(Clone, Debug)]
 pub struct Let {
-    /// The names that the value is bound to.
-    pub target: Target,
-    /// To what.
-    pub value: ExprId,
-    /// From `let` to the end of the value.
+    /// The arrays or values that it defines.
+    pub definition: Definition,
+    /// From `let` to the end of the last value.
     pub span: Span,
+}
+
+/// The arrays or values that a `let` defines.
+#[derive(Clone, Debug)]
+pub enum Definition {
+    /// `let target = value`
+    Values {
+        /// The names that the value is bound to.
+        target: Target,
+        /// To what.
+        value: ExprId,
+    },
+    /// `let rec y[t < n] = value, ...`: arrays that refer to earlier elements of themselves and of
+    /// each other. There is at least one.
+    Recurrence(Vec<Equation>),
+}
+
+/// `y[t < n] = value`, in a recurrence.
+#[derive(Clone, Debug)]
+pub struct Equation {
+    /// The array.
+    pub name: Name,
+    /// Its indices, at least one.
+    pub binders: Vec<Binder>,
+    /// Its element at these indices.
+    pub value: ExprId,
+}
+
+impl Let {
+    /// The names that it binds, in order.
+    pub fn names(&self) -> Vec<&Name> {
+        match &self.definition {
+            Definition::Values { target, .. } => target.pattern.names().iter().collect(),
+            Definition::Recurrence(equations) => equations.iter().map(|equation| &equation.name).collect(),
+        }
+    }
+
+    /// The indices of the arrays that it makes by index notation.
+    pub fn binders(&self) -> Vec<&Binder> {
+        match &self.definition {
+            Definition::Values { target, .. } => target.binders.iter().collect(),
+            Definition::Recurrence(equations) => equations.iter().flat_map(|equation| &equation.binders).collect(),
+        }
+    }
+
+    /// The expressions after `=`.
+    pub fn values(&self) -> Vec<ExprId> {
+        match &self.definition {
+            Definition::Values { value, .. } => vec![*value],
+            Definition::Recurrence(equations) => equations.iter().map(|equation| equation.value).collect(),
+        }
+    }
 }
 
 /// The left side of a `let`: `y`, `(s, c)`, `y[i, j < n]` or `(s, c)[i]`.

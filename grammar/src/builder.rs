@@ -4,8 +4,8 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
-    Arg, BinaryOp, Binder, Bound, Decorator, Dtype, Expr, ExprId, ExprKind, Item, Let, Name, Param, Pattern, Results,
-    Span, Target, Type, UnaryOp,
+    Arg, BinaryOp, Binder, Bound, Decorator, Definition, Dtype, Equation, Expr, ExprId, ExprKind, Item, Let, Name,
+    Param, Pattern, Results, Span, Target, Type, UnaryOp,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -224,7 +224,13 @@ impl<'s> Builder<'s> {
         if matches!(target.pattern, Pattern::Tuple(_)) {
             self.result(value);
         }
-        Let { target, value: value.id, span: span(l, r) }
+        Let { definition: Definition::Values { target, value: value.id }, span: span(l, r) }
+    }
+
+    /// An array of a recurrence.
+    pub(crate) fn equation(&mut self, name: Name, items: &[Subscript], value: E) -> Equation {
+        let binders = items.iter().filter_map(|item| self.binder(&Bindery::Array, item)).collect();
+        Equation { name, binders, value: value.id }
     }
 
     /// The target of a `let` with indices.

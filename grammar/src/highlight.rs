@@ -6,7 +6,7 @@ use crate::lexer::{Lexer, Tok};
 /// The class of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Highlight {
-    /// `fn`, `let`, `if`, `then`, `else`.
+    /// `fn`, `let`, `rec`, `if`, `then`, `else`, `where`.
     Keyword,
     /// `f32` and its like.
     Type,
@@ -60,7 +60,7 @@ fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Hig
 
 fn class(tok: Tok) -> Option<Highlight> {
     Some(match tok {
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where => Highlight::Keyword,
+        Tok::Fn | Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where => Highlight::Keyword,
         Tok::Dtype(_) => Highlight::Type,
         Tok::Name | Tok::Hole => Highlight::Name,
         Tok::Number => Highlight::Number,

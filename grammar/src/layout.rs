@@ -3,7 +3,7 @@
 //! A newline or `;` ends a statement. A newline does not
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
 //! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
-//!   `where`, `if`, `let`, `fn`, an opening bracket;
+//!   `where`, `if`, `let`, `rec`, `fn`, an opening bracket;
 //! - before a token that cannot begin one: `then`, `else`, `where`, `)`, `]`, `}`, `,`, `:`, `=`,
 //!   `->`, `{`.
 //!

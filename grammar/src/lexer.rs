@@ -255,7 +255,7 @@ impl Tok {
     #[rustfmt::skip]
     pub(crate) fn text(self) -> Option<&'static str> {
         Some(match self {
-            Tok::Fn => "fn", Tok::Let => "let", Tok::If => "if", Tok::Then => "then", Tok::Else => "else", Tok::Where => "where",
+            Tok::Fn => "fn", Tok::Let => "let", Tok::Rec => "rec", Tok::If => "if", Tok::Then => "then", Tok::Else => "else", Tok::Where => "where",
             Tok::Dtype(dtype) => dtype.name(),
             Tok::Hole => "_",
             Tok::OpenRound => "(", Tok::CloseRound => ")",

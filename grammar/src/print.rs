@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::ast::{Binder, Bound, ExprId, ExprKind, File, Function, Item, Pattern, Results, Target, Type};
+use crate::ast::{
+    Binder, Bound, Definition, Equation, ExprId, ExprKind, File, Function, Item, Pattern, Results, Target, Type,
+};
 
 impl Display for File {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -39,20 +41,34 @@ impl File {
         }
         f.write_char('\n')?;
         for one in &function.lets {
-            let Target { pattern, binders } = &one.target;
-            match pattern {
-                Pattern::Name(name) => write!(f, "  {}", name.text)?,
-                Pattern::Tuple(names) => {
-                    let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
-                    write!(f, "  ({})", names.join(" "))?;
-                }
-            }
-            if !binders.is_empty() {
-                write!(f, "{}", self.binders(binders, None))?;
-            }
-            writeln!(f, " = {}", self.expr(one.value))?;
+            self.definition(f, &one.definition)?;
         }
         writeln!(f, "  {}", self.expr(function.result))
+    }
+
+    fn definition(&self, f: &mut Formatter<'_>, definition: &Definition) -> fmt::Result {
+        match definition {
+            Definition::Values { target: Target { pattern, binders }, value } => {
+                match pattern {
+                    Pattern::Name(name) => write!(f, "  {}", name.text)?,
+                    Pattern::Tuple(names) => {
+                        let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
+                        write!(f, "  ({})", names.join(" "))?;
+                    }
+                }
+                if !binders.is_empty() {
+                    write!(f, "{}", self.binders(binders, None))?;
+                }
+                writeln!(f, " = {}", self.expr(*value))
+            }
+            Definition::Recurrence(equations) => {
+                f.write_str("  rec")?;
+                for Equation { name, binders, value } in equations {
+                    write!(f, " {}{} = {}", name.text, self.binders(binders, None), self.expr(*value))?;
+                }
+                f.write_char('\n')
+            }
+        }
     }
 
     fn ty<'a>(&'a self, ty: &'a Type) -> impl Display + 'a {

@@ -6,7 +6,7 @@
 
 use lalrpop_util::ParseError;
 
-use crate::ast::{Entry, ExprId, File, Function, Input, Let, Span, Target};
+use crate::ast::{Entry, ExprId, File, Function, Input, Let, Span};
 use crate::builder::{Builder, Header, Piece};
 use crate::diagnostic::Diagnostic;
 use crate::layout::{Lines, arrange};
@@ -171,7 +171,7 @@ impl Reader<'_, '_> {
             let span = self.tokens[close].span;
             let message = "expected the result of the function, found `}`";
             let diagnostic = Diagnostic::new(codes::NO_RESULT, span, message);
-            self.builder.errors.push(match lets.last().and_then(|last| Some((last.span.end, target(&last.target)?))) {
+            self.builder.errors.push(match lets.last().and_then(|last| Some((last.span.end, bound(last)?))) {
                 Some((from, result)) => {
                     let between = self.builder.text(Span { start: from, end: span.start });
                     let (at, text) = match between.rsplit_once(['\n', ';']) {
@@ -292,8 +292,8 @@ fn may_follow(expected: &[String]) -> bool {
 }
 
 /// The names that a `let` binds, as an expression. `None` if it discards all.
-fn target(target: &Target) -> Option<String> {
-    let names = target.pattern.names().iter().map(|name| name.text.as_str());
+fn bound(one: &Let) -> Option<String> {
+    let names = one.names().into_iter().map(|name| name.text.as_str());
     let names: Vec<_> = names.filter(|name| *name != "_").collect();
     match names.as_slice() {
         [] => None,

@@ -214,7 +214,7 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
         Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the input".to_owned(),
         Tok::Newline => "the end of the line".to_owned(),
         Tok::Dtype(dtype) => format!("the type `{}`", dtype.name()),
-        Tok::Fn | Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where => {
+        Tok::Fn | Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where => {
             format!("the keyword `{}`", text(found, place.source))
         }
         _ => quote(text(found, place.source)),
@@ -268,11 +268,15 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         tok if before.is_empty() && place.read_as != Tok::AsResult && tok.operates() && tok != Tok::Minus => {
             "a line that begins with an operator is a new statement: end the line before it with the operator"
         }
-        Tok::Let | Tok::If | Tok::Then | Tok::Else | Tok::Where | Tok::Dtype(_)
+        Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where | Tok::Dtype(_)
             if expected.has("name") && !expected.operand() && !expected.has("dtype") =>
         {
             return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
         }
+        Tok::Equals if expected.has("[") && before.iter().any(|token| token.tok == Tok::Rec) => {
+            "a recurrence has indices: `let rec y[t < n] = ...`"
+        }
+        Tok::Rec => "write `let rec y[t < n] = ...` for an array that refers to earlier elements of itself",
         Tok::Where if before.last().is_some_and(|last| last.tok == Tok::OpenSquare) => {
             "name the index before its condition: `sum[i where c](e)`"
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compiler::check::codes::UNKNOWN_FUNCTION;
-use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Span, Target};
+use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Let, Span};
 use grammar::{Diagnostic, Highlight, highlight};
 
 use super::{Definition, PROMPT, Session, SessionError};
@@ -98,9 +98,8 @@ impl Reading {
         let callee = place(&self.source, error);
         let bound = |name: &str| {
             let of = |function: &Function| {
-                let targets = function.lets.iter().map(|one| &one.target);
                 function.params.iter().any(|param| param.name.text == name)
-                    || targets.flat_map(names).any(|bound| bound == name)
+                    || function.lets.iter().flat_map(names).any(|bound| bound == name)
             };
             self.file.functions.iter().any(of)
         };
@@ -207,9 +206,9 @@ impl Typed {
 }
 
 /// The names that a `let` binds, including its indices.
-fn names(target: &Target) -> Vec<&str> {
-    let indices = target.binders.iter().map(|binder| &binder.name);
-    target.pattern.names().iter().chain(indices).map(|name| name.text.as_str()).collect()
+fn names(one: &Let) -> Vec<&str> {
+    let indices = one.binders().into_iter().map(|binder| &binder.name);
+    one.names().into_iter().chain(indices).map(|name| name.text.as_str()).collect()
 }
 
 /// The text with each `load("...")` replaced by a name of the same number of bytes.

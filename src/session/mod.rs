@@ -171,7 +171,7 @@ impl Session {
             let names: Vec<String> = match entry {
                 Entry::Function(_) => continue,
                 Entry::Value(_) => vec![],
-                Entry::Let(one) => one.target.pattern.names().iter().map(|name| name.text.clone()).collect(),
+                Entry::Let(one) => one.names().into_iter().map(|name| name.text.clone()).collect(),
             };
             let subject = Subject::new(self, reading, entry)?;
             let results = subject.run(&self.options, cancel)?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use compiler::check::codes::HOLE;
 use grammar::Diagnostic;
-use grammar::ast::{self, Entry, ExprKind, File, Name, Param, Pattern, Span, Target, Type};
+use grammar::ast::{self, Entry, ExprKind, File, Let, Name, Param, Span, Type};
 
 use super::input::{Reading, word};
 use super::{Session, SessionError};
@@ -41,7 +41,7 @@ impl Subject {
         let (span, lets, result) = match entry {
             Entry::Function(function) => return Subject::named(reading, &function.name.text),
             Entry::Value(value) => (file.exprs[*value].span, vec![], *value),
-            Entry::Let(one) => (one.span, vec![one.clone()], result(&mut file, &one.target)),
+            Entry::Let(one) => (one.span, vec![one.clone()], result(&mut file, one)),
         };
         let within = |at: Span| span.start <= at.start && at.end <= span.end;
         let mut mentioned: Vec<Name> = vec![];
@@ -154,14 +154,14 @@ fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
 }
 
 /// The names that a `let` binds, as the result of a function.
-fn result(file: &mut File, target: &Target) -> ast::ExprId {
+fn result(file: &mut File, one: &Let) -> ast::ExprId {
     let mut name =
         |name: &Name| file.exprs.push(ast::Expr { kind: ExprKind::Name(name.text.clone()), span: name.span });
-    match &target.pattern {
-        Pattern::Name(one) => name(one),
-        Pattern::Tuple(names) => {
-            let parts: Vec<_> = names.iter().map(&mut name).collect();
-            let ends = |names: &[Name]| Some((names.first()?.span.start, names.last()?.span.end));
+    match one.names().as_slice() {
+        [one] => name(one),
+        names => {
+            let parts: Vec<_> = names.iter().map(|one| name(one)).collect();
+            let ends = |names: &[&Name]| Some((names.first()?.span.start, names.last()?.span.end));
             let (start, end) = ends(names).unwrap_or_default();
             file.exprs.push(ast::Expr { kind: ExprKind::Tuple(parts), span: Span { start, end } })
         }

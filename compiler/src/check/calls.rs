@@ -108,8 +108,8 @@ fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> V
     let one = if let Some(Results::One(ty)) = &function.results { Some(ty) } else { None };
     pending.extend(types.chain(one).flat_map(|ty| &ty.shape));
     for statement in &function.lets {
-        pending.push(statement.value);
-        pending.extend(statement.target.binders.iter().flat_map(Binder::bounds).map(|bound| bound.limit));
+        pending.extend(statement.values());
+        pending.extend(statement.binders().into_iter().flat_map(Binder::bounds).map(|bound| bound.limit));
     }
     let mut found = vec![];
     while let Some(id) = pending.pop() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::Diagnostic;
-use grammar::ast::{self, ExprKind, Pattern, Results, Span};
+use grammar::ast::{self, Definition, ExprKind, Pattern, Results, Span, Target};
 use ir::checked::{Checked, ExprId, GuardId, Param, Type};
 use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
@@ -242,31 +242,40 @@ impl<'a> Checker<'a> {
     }
 
     fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
-        let ast::Target { pattern, binders } = &statement.target;
-        let names = pattern.names();
-        let values = match binders.is_empty() {
-            true => self.values(statement, guard),
-            false => {
+        let values = match &statement.definition {
+            Definition::Values { target: Target { pattern, binders }, value } if binders.is_empty() => {
+                self.values(pattern, *value, statement.span, guard)
+            }
+            Definition::Values { target, value } => {
+                let names = target.pattern.names();
                 self.scope.begin(names);
-                let values = self.indexed(binders, statement, Here { span: names[0].span, guard });
+                let here = Here { span: names[0].span, guard };
+                let values = self.indexed(target, *value, statement.span, here);
                 self.scope.begin(&[]);
                 values
             }
+            Definition::Recurrence(equations) => self.recurrence(equations, guard),
         };
-        for (k, name) in names.iter().enumerate() {
+        for (k, name) in statement.names().into_iter().enumerate() {
             self.bind(name, values.as_ref().map(|v| v[k]));
         }
     }
 
     /// The values of a `let`: as many as it has names.
-    pub(super) fn values(&mut self, statement: &ast::Let, guard: GuardId) -> Option<Vec<ExprId>> {
-        let names = match &statement.target.pattern {
-            Pattern::Name(_) => return Some(vec![self.expr(statement.value, None, guard)?]),
+    pub(super) fn values(
+        &mut self,
+        pattern: &Pattern,
+        value: ast::ExprId,
+        span: Span,
+        guard: GuardId,
+    ) -> Option<Vec<ExprId>> {
+        let names = match pattern {
+            Pattern::Name(_) => return Some(vec![self.expr(value, None, guard)?]),
             Pattern::Tuple(names) => names,
         };
-        let (values, found) = match &self.ast(statement.value).kind {
+        let (values, found) = match &self.ast(value).kind {
             ExprKind::Call { .. } => {
-                let values = self.call(statement.value, None, guard);
+                let values = self.call(value, None, guard);
                 let found = values.as_ref().map(Vec::len);
                 (values, found)
             }
@@ -278,7 +287,7 @@ impl<'a> Checker<'a> {
         };
         if let Some(found) = found.filter(|found| *found != names.len()) {
             let message = format!("{} for {}", count(names.len(), "name", "names"), count(found, "value", "values"));
-            self.report.error(Diagnostic::new(codes::TUPLE_USE, statement.span, message));
+            self.report.error(Diagnostic::new(codes::TUPLE_USE, span, message));
         }
         values.filter(|v| v.len() == names.len())
     }

@@ -66,10 +66,16 @@ impl Default for Range {
 
 impl Checker<'_> {
     /// The arrays of `let y[binders] = value`, one for each name.
-    pub(super) fn indexed(&mut self, binders: &[ast::Binder], statement: &ast::Let, here: Here) -> Option<Vec<ExprId>> {
+    pub(super) fn indexed(
+        &mut self,
+        target: &ast::Target,
+        value: ast::ExprId,
+        span: Span,
+        here: Here,
+    ) -> Option<Vec<ExprId>> {
         let depth = self.scope.len();
-        let indices = self.open(binders, Binds::Array, here.guard)?;
-        let bodies = self.values(statement, here.guard);
+        let indices = self.open(&target.binders, Binds::Array, here.guard)?;
+        let bodies = self.values(&target.pattern, value, span, here.guard);
         self.scope.truncate(depth);
         self.excuse(&indices, bodies.is_some());
         self.close(&indices, Binds::Array);
@@ -88,7 +94,7 @@ impl Checker<'_> {
                 self.require_size(&extent, &what, here.span)?;
             }
         }
-        let here = Here { span: self.ast(statement.value).span, ..here };
+        let here = Here { span: self.ast(value).span, ..here };
         Some(bodies.into_iter().map(|body| self.arena.comprehension(indices.clone(), body, here)).collect())
     }
 

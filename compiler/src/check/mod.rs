@@ -29,6 +29,7 @@
 //! | `random` | the random functions |
 //! | `other_languages` | names from other languages, for hints |
 //! | `index` | index notation: binders, where each index ends |
+//! | `recurrence` | recurrences: the types of their arrays, the order of their elements |
 //! | `reducers` | the reducers of the language, as a table |
 //! | `reduce` | calls of reducers, prefixes, contractions |
 //! | `suffix` | reducers that are scans from the end |
@@ -60,6 +61,7 @@ mod position;
 mod prove;
 mod random;
 mod ranges;
+mod recurrence;
 mod reduce;
 mod reducers;
 mod report;

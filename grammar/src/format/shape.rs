@@ -192,8 +192,7 @@ impl Shaper<'_, '_> {
             if tok == Tok::Let {
                 self.take();
                 self.push(Kind::Space);
-                self.operand();
-                self.value();
+                self.definitions();
             } else {
                 self.expr(0, true);
             }
@@ -204,6 +203,36 @@ impl Shaper<'_, '_> {
         self.push(Kind::Dedent);
         self.push(Kind::End(End { closes: true, ..End::default() }));
         self.take();
+    }
+
+    /// `target = value`, or `rec` and the arrays of a recurrence, each on a line of its own.
+    fn definitions(&mut self) {
+        if self.tok() == Some(Tok::Rec) {
+            self.take();
+            self.push(Kind::Space);
+        }
+        // Values go on to the right of the names below them.
+        let several = self.has_several(self.at, self.end_of_statement());
+        self.push(Kind::Indent(if several { 2 } else { 0 }));
+        self.operand();
+        self.value();
+        while self.continued() == Some(Tok::Comma) {
+            self.take();
+            self.push(Kind::End(End { tight: true, ..End::default() }));
+            self.operand();
+            self.value();
+        }
+        self.push(Kind::Dedent);
+    }
+
+    /// The index after the last token of the statement that the next token belongs to.
+    fn end_of_statement(&self) -> usize {
+        let tokens = &self.text.tokens;
+        let mut at = self.at;
+        while tokens.get(at).is_some_and(|token| (!token.begins || at == self.at) && token.tok != Tok::CloseBrace) {
+            at = tokens[at].partner.max(at) + 1;
+        }
+        at.min(tokens.len())
     }
 
     /// `= value`

@@ -301,6 +301,22 @@ fn errors_in_several_places_are_all_reported() {
 }
 
 #[test]
+fn recurrences() {
+    insta::assert_snapshot!(report(&[
+        "fn f(x: f32[n]) {\n    let rec y = x\n    y\n}",
+        "fn f(x: f32[n]) {\n    let rec (a, b)[t] = x[t]\n    b\n}",
+        "fn f(x: f32[n]) {\n    let rec a[t] = x[t],\n    a\n}",
+        "fn f(x: f32[n]) {\n    rec a[t] = x[t]\n    a\n}",
+        "fn f(rec: f32[n]) = rec",
+        "fn f(x: f32[n]) = x + rec",
+        "fn f(x: f32[n]) {\n    let rec = x\n    y\n}",
+        "fn f(x: f32[n]) {\n    let rec y[1 <= t < n] = x[t]\n    y\n}",
+        "fn f(x: f32[n]) {\n    let rec y[t < n] = x[t]\n}",
+        "fn f(x: f32[n]) {\n    let rec y[t < n] = x[t], z[t < n] = y[t]\n}",
+    ]));
+}
+
+#[test]
 fn bounds_and_conditions_of_indices() {
     insta::assert_snapshot!(report(&[
         "fn f(x: f32[n]) = where(x > 0, x, 0)",

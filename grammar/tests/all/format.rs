@@ -45,6 +45,25 @@ fn statements_have_a_line_each() {
 }
 
 #[test]
+fn arrays_of_a_recurrence_have_a_line_each() {
+    becomes(
+        "fn f(x: f32[n]) {\nlet  rec y [t<n]=y[t-1]\ny}",
+        "fn f(x: f32[n]) {\n    let rec y[t < n] = y[t - 1]\n    y\n}\n",
+    );
+    let long = "a_long_name_of_an_array";
+    becomes(
+        &format!("fn f() {{ let rec a[t<n]=b[t-1], b[t<n]={long}[t] * {long}[t] + {long}[t] * {long}[t]*a[t]; b }}"),
+        &format!(
+            "fn f() {{\n    let rec a[t < n] = b[t - 1],\n            b[t < n] =\n                {long}[t] * {long}[t] +\n{0}{long}[t] * {long}[t] * a[t]\n    b\n}}\n",
+            " ".repeat(16)
+        ),
+    );
+    stays(
+        "fn f() {\n    let rec a[t < n] = b[t - 1],  # first\n            b[t < n] = a[t]       # second\n    b\n}\n",
+    );
+}
+
+#[test]
 fn blank_lines_between_functions() {
     stays("fn f() = 1\nfn g() = 2\n\nfn h() = 3\n");
     becomes("\n\nfn f() = 1; fn g() {\n\n2\n\n} fn h() = 3\n\n\n", "fn f() = 1\n\nfn g() {\n    2\n}\n\nfn h() = 3\n");

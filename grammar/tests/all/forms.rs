@@ -159,6 +159,11 @@ fn every_form_of_let() {
     assert_eq!(block("let (s, _)[i, j < n] = f(x[i, j])\n s"), "(s _)[i j<n] = (f (at x i j)); s");
     assert_eq!(block("let (s, c)[i] = (x[i], i)\n s"), "(s c)[i] = (tuple [(at x i) i]); s");
     assert_eq!(block("let y = x\n (y, y)"), "y = x; (tuple [y y])");
+    assert_eq!(block("let rec y[t < n] = y[t - 1]\n y"), "rec y[t<n] = (at y (- t 1)); y");
+    assert_eq!(block("let rec a[t] = b[t],\n b[t,] = a[t - 1]; a"), "rec a[t] = (at b t) b[t] = (at a (- t 1)); a");
+    rejected("fn f() { let rec y = y; y }");
+    rejected("fn f() { let rec y[t] = y[t], ; y }");
+    rejected("fn f() { let rec (a, b)[t] = a[t]; b }");
 }
 
 #[test]

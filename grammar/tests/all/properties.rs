@@ -5,9 +5,9 @@ use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Type};
 use proptest::prelude::*;
 
 const TOKENS: &[&str] = &[
-    "fn", "let", "if", "then", "else", "where", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5", "1e-3",
-    "(", ")", "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/", "%", "@",
-    "^", ";", "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
+    "fn", "let", "rec", "if", "then", "else", "where", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5",
+    "1e-3", "(", ")", "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/",
+    "%", "@", "^", ";", "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
 ];
 
 /// Tokens in an order that is likely in a program, so that much of it parses.
@@ -17,6 +17,8 @@ const PHRASES: &[&str] = &[
     "@fast ",
     "let y = ",
     "let y[i, j < n] = ",
+    "let rec y[i, j < n] = ",
+    ", z[i] = ",
     "\n",
     "; ",
     " }",
@@ -74,8 +76,8 @@ fn check_file(source: &str, file: &File) {
         }
         for one in &function.lets {
             span(one.span);
-            one.target.pattern.names().iter().for_each(|name| span(name.span));
-            binders(&one.target.binders);
+            one.names().iter().for_each(|name| span(name.span));
+            one.binders().iter().for_each(|binder| span(binder.name.span));
         }
     }
     for expr in file.exprs.values() {

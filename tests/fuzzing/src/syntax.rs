@@ -1,7 +1,7 @@
 //! Edits the text of programs by their syntax trees: lists the parts of an expression, and replaces
 //! a piece of the text.
 
-use grammar::ast::{Binder, Expr, ExprId, ExprKind, File, Function, Item, Span, Target};
+use grammar::ast::{Binder, Expr, ExprId, ExprKind, File, Function, Item, Let, Span};
 
 /// The text of a span.
 pub fn text(source: &str, span: Span) -> &str {
@@ -48,8 +48,8 @@ fn ends(binders: &[Binder]) -> impl Iterator<Item = ExprId> {
 pub fn roots(function: &Function) -> Vec<ExprId> {
     let mut all = vec![];
     for statement in &function.lets {
-        all.extend(ends(&statement.target.binders));
-        all.push(statement.value);
+        all.extend(statement.binders().into_iter().flat_map(Binder::bounds).map(|bound| bound.limit));
+        all.extend(statement.values());
     }
     all.push(function.result);
     all
@@ -83,9 +83,9 @@ pub fn operations(source: &str) -> usize {
     file.functions.iter().map(|function| expressions(&file, function).iter().filter(|id| counts(id)).count()).sum()
 }
 
-/// The names that a target binds.
-pub fn bound(target: &Target) -> Vec<&str> {
-    target.pattern.names().iter().map(|name| name.text.as_str()).collect()
+/// The names that a `let` binds.
+pub fn bound(one: &Let) -> Vec<&str> {
+    one.names().into_iter().map(|name| name.text.as_str()).collect()
 }
 
 /// Whether a name stands in a text as a word.

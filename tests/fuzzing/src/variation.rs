@@ -2,7 +2,7 @@
 //! on dead code, on the order of independent statements, on transposing an array back and forth, or
 //! on splitting a sum of integers in two.
 
-use grammar::ast::{BinaryOp, ExprKind, File, Function, Pattern, Span, Target};
+use grammar::ast::{BinaryOp, Definition, ExprKind, File, Function, Pattern, Span, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::generate::data::Random;
@@ -80,7 +80,10 @@ fn alone(changed: String) -> Candidate {
 
 fn dead_code(source: &str, function: &Function) -> Vec<Candidate> {
     let lets = function.lets.iter().filter_map(|statement| {
-        let Pattern::Name(name) = &statement.target.pattern else { return None };
+        let Definition::Values { target: Target { pattern: Pattern::Name(name), .. }, .. } = &statement.definition
+        else {
+            return None;
+        };
         let whole = text(source, statement.span);
         let at = (name.span.start.checked_sub(statement.span.start)?) as usize;
         let copy = [whole.get(..at)?, "unused_", whole.get(at..)?].concat();
@@ -94,7 +97,7 @@ fn reordered(source: &str, function: &Function) -> Vec<Candidate> {
         let [first, second] = pair else { return None };
         let (a, b) = (text(source, first.span), text(source, second.span));
         let apart = |names: Vec<&str>, other: &str| names.iter().all(|name| !mentions(other, name));
-        if !apart(bound(&first.target), b) || !apart(bound(&second.target), a) {
+        if !apart(bound(first), b) || !apart(bound(second), a) {
             return None;
         }
         let between = Span { start: first.span.end, end: second.span.start };
@@ -105,10 +108,14 @@ fn reordered(source: &str, function: &Function) -> Vec<Candidate> {
 }
 
 fn transposed(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
-    let is_plain = |target: &Target| matches!(target.pattern, Pattern::Name(_)) && target.binders.is_empty();
-    let lets = function.lets.iter().filter(|statement| is_plain(&statement.target));
-    let changed = lets.map(|statement| {
-        let span = file.exprs[statement.value].span;
+    let plain = function.lets.iter().filter_map(|statement| match &statement.definition {
+        Definition::Values { target: Target { pattern: Pattern::Name(_), binders }, value } if binders.is_empty() => {
+            Some(*value)
+        }
+        _ => None,
+    });
+    let changed = plain.map(|value| {
+        let span = file.exprs[value].span;
         alone(replaced(source, span, &format!("transpose(transpose({}))", text(source, span))))
     });
     changed.collect()

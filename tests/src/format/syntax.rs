@@ -96,7 +96,16 @@ impl Writer<'_> {
 
     fn statement(&mut self) {
         self.put("let ");
-        match self.choices.below(3) {
+        match self.choices.below(4) {
+            3 => {
+                self.put("rec ");
+                for _ in 0..self.choices.below(3) {
+                    self.equation();
+                    self.one_of(&[", ", ",\n"]);
+                }
+                self.name();
+                self.indices();
+            }
             0 => self.name(),
             1 => {
                 self.put("(");
@@ -105,14 +114,26 @@ impl Writer<'_> {
             }
             _ => {
                 self.name();
-                self.put("[");
-                self.list(1, &mut Writer::binder);
-                self.put("]");
+                self.indices();
             }
         }
         self.one_of(&[" = ", "="]);
         self.expr(0);
         self.one_of(&["\n", ";", "\n\n\n", "; ;\n"]);
+    }
+
+    /// An array of a recurrence with its value.
+    fn equation(&mut self) {
+        self.name();
+        self.indices();
+        self.one_of(&[" = ", "="]);
+        self.expr(0);
+    }
+
+    fn indices(&mut self) {
+        self.put("[");
+        self.list(1, &mut Writer::binder);
+        self.put("]");
     }
 
     fn binder(&mut self) {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use grammar::ast::{Expr, ExprId, ExprKind, File, Function, Pattern, Span, Target};
+use grammar::ast::{Definition, Expr, ExprId, ExprKind, File, Function, Pattern, Span, Target};
 
 use super::Reduction;
 use crate::case::{Arguments, Case, Setting};
@@ -70,7 +70,9 @@ fn candidates(case: &Case) -> Vec<Case> {
         edits.extend(whole_body(source, &file, function));
         for statement in &function.lets {
             edits.push((with_line(source, statement.span), String::new()));
-            edits.extend(plainer_target(source, &file, &statement.target));
+            if let Definition::Values { target, .. } = &statement.definition {
+                edits.extend(plainer_target(source, &file, target));
+            }
         }
         for id in expressions(&file, function) {
             let expr = &file.exprs[id];
@@ -122,7 +124,7 @@ fn plainer(source: &str, file: &File, function: &Function, id: ExprId) -> Vec<St
     found.extend(function.params.iter().map(|param| param.name.text.clone()));
     let earlier = function.lets.iter().filter(|statement| statement.span.end <= expr.span.start);
     for statement in earlier {
-        if let Pattern::Name(name) = &statement.target.pattern {
+        if let [name] = statement.names().as_slice() {
             found.push(name.text.clone());
         }
     }
@@ -167,15 +169,16 @@ fn in_brackets(source: &str, expr: &Expr) -> String {
 /// The value of the last statement in place of the function's result, if the result is its name.
 fn whole_body(source: &str, file: &File, function: &Function) -> Option<(Span, String)> {
     let last = function.lets.last()?;
-    let (Pattern::Name(name), ExprKind::Name(result)) = (&last.target.pattern, &file.exprs[function.result].kind)
+    let Definition::Values { target: Target { pattern: Pattern::Name(name), binders }, value } = &last.definition
     else {
         return None;
     };
-    if !last.target.binders.is_empty() {
+    let ExprKind::Name(result) = &file.exprs[function.result].kind else { return None };
+    if !binders.is_empty() {
         return None;
     }
     let span = Span { start: last.span.start, end: file.exprs[function.result].span.end };
-    (name.text == *result).then(|| (span, text(source, file.exprs[last.value].span).to_owned()))
+    (name.text == *result).then(|| (span, text(source, file.exprs[*value].span).to_owned()))
 }
 
 /// A function without the types of its results.
