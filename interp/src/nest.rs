@@ -19,7 +19,7 @@ use ir::array::{Array, ArrayError, ArrayRef};
 use ir::bind::{BindError, Binding, Fault};
 use ir::nest::{
     BufferId, Contraction, Extent, IndexId, Input, Kernel, KernelId, Loop, LoopKind, Merge, Op, Program, Role,
-    Statement, Subscript, ValueId,
+    Statement, Subscript, ValueId, While,
 };
 use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 
@@ -341,6 +341,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 Ok(())
             }
             Statement::Loop(l) => self.loop_(l),
+            Statement::While(w) => self.while_(w),
             Statement::Contract(c) => self.contract(c),
         }
     }
@@ -380,6 +381,35 @@ impl<'p, 'a> Machine<'p, 'a> {
                 self.iterate(&l.dims, |machine| machine.block(&l.body))
             }
         }
+    }
+
+    fn while_(&mut self, w: &'p While) -> Step<'p> {
+        let limit = self.extent(&w.counter.1);
+        let mut state: Vec<Scalar> = w.state.iter().map(|s| self.get(s.first)).collect();
+        for step in 0..limit.max(0) {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(Stop::Cancelled);
+            }
+            self.indices[slot(w.counter.0)] = step;
+            self.depth += 1;
+            for (s, value) in w.state.iter().zip(&state) {
+                self.values[slot(s.current)] = *value;
+            }
+            if let Some(condition) = &w.condition {
+                self.block(&condition.body)?;
+                if self.get(condition.value) != Scalar::Bool(true) {
+                    self.depth -= 1;
+                    break;
+                }
+            }
+            self.block(&w.body)?;
+            self.depth -= 1;
+            state = w.state.iter().map(|s| self.get(s.next)).collect();
+        }
+        for (s, value) in w.state.iter().zip(state) {
+            self.values[slot(s.result)] = value;
+        }
+        Ok(())
     }
 
     /// The reductions of a loop, of no elements yet.

@@ -172,7 +172,7 @@ impl<'f> Evaluator<'f> {
                     }
                 }
                 // A scalar function contains no other statements.
-                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
             }
         }
     }

@@ -84,9 +84,11 @@ fn leading(l: &Loop) -> Option<Block> {
                 }
             }
             Statement::Let { .. } => {}
-            Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
-                return None;
-            }
+            Statement::Store { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => return None,
         }
         let one = vec![statement.clone()];
         wanted.extend(visit::free_values(&one));

@@ -63,7 +63,7 @@ impl Forwarding<'_> {
                         known.push(Stored { buffer: *buffer, at: at.clone(), value: *value });
                     }
                 }
-                Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
                     for inner in statement.blocks_mut() {
                         self.block(inner, &mut known.clone());
                     }

@@ -114,7 +114,7 @@ fn operations(program: &Program, block: &Block) -> usize {
     let own = |statement: &Statement| match statement {
         Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
         Statement::Let { .. } | Statement::Store { .. } => 1,
-        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
             1 + statement.blocks().map(|inner| operations(program, inner)).sum::<usize>()
         }
     };

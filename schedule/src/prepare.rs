@@ -65,6 +65,15 @@ impl Preparation<'_> {
                         None => out.push(Statement::Loop(l)),
                     }
                 }
+                Statement::While(mut w) => {
+                    self.depth += 1;
+                    if let Some(condition) = &mut w.condition {
+                        condition.body = self.block(std::mem::take(&mut condition.body));
+                    }
+                    w.body = self.block(w.body);
+                    self.depth -= 1;
+                    out.push(Statement::While(w));
+                }
                 Statement::Contract(mut c) => {
                     if !self.kept.is_some_and(|kept| kept.keep(self.values, &c)) {
                         let expanded = expand(self.values, c);
@@ -91,7 +100,7 @@ impl Preparation<'_> {
                 let in_scratch = |s: &Statement| match s {
                     Statement::Let { .. } => true,
                     Statement::Store { buffer, .. } => is_scratch(self.program, *buffer),
-                    Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+                    Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
                 };
                 let extents = few(l, UNROLL_KEPT)?;
                 if !l.body.iter().all(in_scratch) || !self.choice.grants(true) {
@@ -206,7 +215,7 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
                 out.push(Statement::Store { buffer: *buffer, at, value: new(&names, *value) });
             }
             // Bodies with others are not unrolled.
-            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
         }
     }
     names

@@ -83,6 +83,7 @@ fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Cho
             | Statement::Store { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
+            | Statement::While(_)
             | Statement::Contract(_) => Way::Whole,
         };
         kernel.body.push(statement);
@@ -163,12 +164,10 @@ fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choic
 fn has_rows(l: &Loop) -> bool {
     let mut found = false;
     visit::for_each_statement(&l.body, &mut |statement| {
-        if let Statement::Loop(inner) = statement {
-            let long = |(_, extent): &(_, Extent)| {
-                extent.as_size().is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
-            };
-            found |= inner.dims.iter().any(long);
-        }
+        let long = |(_, extent): &(_, Extent)| {
+            extent.as_size().is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
+        };
+        found |= statement.dims().any(long);
     });
     found
 }
@@ -242,7 +241,7 @@ fn is_ranged(statement: &Statement) -> bool {
     match statement {
         Statement::Loop(l) => matches!(l.kind, LoopKind::Parallel) && !l.dims.is_empty(),
         Statement::Contract(_) => true,
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => false,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => false,
     }
 }
 

@@ -15,7 +15,8 @@ const RATE: f64 = 30.0;
 /// The weights of a load and of a gather.
 const LOAD: f64 = 1.0;
 const GATHER: f64 = 8.0;
-/// The assumed number of iterations of a loop, if it depends on an outer index or on data.
+/// The assumed number of iterations of a loop, if it depends on an outer index, on data, or on the
+/// condition of a `while`.
 const MIDDLING: i64 = 64;
 
 /// The cost of a kernel as a function of sizes.
@@ -71,6 +72,13 @@ impl Estimator<'_> {
                     inner.own += l.kind.reductions().len() as f64;
                     total.loops.push((sizes(&l.dims), inner));
                 }
+                Statement::While(w) => {
+                    let (_, extent) = &w.counter;
+                    let steps = if w.condition.is_some() { Size::constant(MIDDLING) } else { size(extent) };
+                    for inner in statement.blocks() {
+                        total.loops.push((vec![steps.clone()], self.block(inner)));
+                    }
+                }
                 Statement::Contract(c) => {
                     let both = c.free.iter().chain(&c.reduce).map(|(_, extent)| size(extent)).collect();
                     total.loops.push((both, Cost { own: bytes(self.values[c.result]), loops: vec![] }));
@@ -100,7 +108,7 @@ impl Estimator<'_> {
         let statement = |statement: &Statement| match statement {
             Statement::Let { value, op } => self.operation(op, self.values[*value]),
             Statement::If { then, otherwise, .. } => self.function(then).min(self.function(otherwise)),
-            Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => 0.0,
+            Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => 0.0,
         };
         body.iter().map(statement).sum()
     }

@@ -454,6 +454,41 @@ impl<'a> Emitter<'a> {
         })
     }
 
+    /// Emits a loop of at most `extent` steps with carried values, and returns their last ones.
+    /// `condition` may end the loop before a step. It gets the number of the step and the current
+    /// values; `body` returns the next ones.
+    pub(super) fn steps(
+        &mut self,
+        extent: Value,
+        first: &[Value],
+        condition: impl FnOnce(&mut Self, Value, &[Value]) -> Option<Value>,
+        body: impl FnOnce(&mut Self) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let zero = self.int(0);
+        let mut initial = vec![zero];
+        initial.extend(first);
+        let (head, exit) = (self.new_block(&initial), self.new_block(first));
+        let some = self.b.ins().icmp(IntCC::SignedLessThan, zero, extent);
+        self.b.ins().brif(some, head, &Self::arguments(&initial), exit, &Self::arguments(first));
+        self.b.switch_to_block(head);
+        self.indices.enter();
+        let carried = self.b.block_params(head).to_vec();
+        if let Some(holds) = condition(self, carried[0], &carried[1..]) {
+            let inside = self.b.create_block();
+            self.b.ins().brif(holds, inside, &[], exit, &Self::arguments(&carried[1..]));
+            self.b.switch_to_block(inside);
+        }
+        let mut next = body(self);
+        self.indices.leave();
+        let done = self.b.ins().iadd_imm_s(carried[0], 1);
+        let more = self.b.ins().icmp(IntCC::SignedLessThan, done, extent);
+        let last = Self::arguments(&next);
+        next.insert(0, done);
+        self.b.ins().brif(more, head, &Self::arguments(&next), exit, &last);
+        self.b.switch_to_block(exit);
+        self.b.block_params(exit).to_vec()
+    }
+
     /// The smaller of two signed integers.
     pub(super) fn least(&mut self, a: Value, b: Value) -> Value {
         self.b.ins().smin(a, b)

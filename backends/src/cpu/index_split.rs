@@ -190,6 +190,11 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
                 l.body = fold(e, &l.body, known);
                 out.push(Statement::Loop(l));
             }
+            Statement::While(_) => {
+                let mut copy = statement.clone();
+                copy.blocks_mut().for_each(|block| *block = fold(e, block, known));
+                out.push(copy);
+            }
             Statement::Store { .. } | Statement::Contract(_) => out.push(statement.clone()),
         }
     }

@@ -419,7 +419,9 @@ impl Build<'_, '_> {
                     }
                 }
                 Statement::Loop(l) if top => self.nest(l)?,
-                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
+                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                    return None;
+                }
             }
         }
         Some(())
@@ -602,7 +604,9 @@ impl Build<'_, '_> {
                         names.insert(*result, id);
                     }
                 }
-                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
+                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                    return None;
+                }
             }
         }
         Some(())

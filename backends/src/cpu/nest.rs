@@ -8,7 +8,9 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Size;
 use ir::linear::mergeable;
-use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId};
+use ir::nest::{
+    Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId, While,
+};
 use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
@@ -65,6 +67,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             Statement::Loop(l) => self.loop_(l),
+            Statement::While(w) => self.while_(w),
             Statement::Contract(c) => self.contract(c, None),
         }
     }
@@ -188,6 +191,30 @@ impl<'a> Emitter<'a> {
             }
             LoopKind::Reduce(reductions) => self.reduce(l, reductions),
             LoopKind::Scan => self.scan(l),
+        }
+    }
+
+    fn while_(&mut self, w: &While) {
+        let (counter, extent) = &w.counter;
+        let extent = self.extent(extent);
+        let first: Vec<Value> = w.state.iter().map(|state| self.value(state.first)).collect();
+        let condition = |e: &mut Self, step: Value, current: &[Value]| {
+            e.poll();
+            e.bind(*counter, step);
+            for (state, value) in w.state.iter().zip(current) {
+                e.define(state.current, *value);
+            }
+            w.condition.as_ref().map(|condition| {
+                e.block(&condition.body);
+                e.value(condition.value)
+            })
+        };
+        let last = self.steps(extent, &first, condition, |e| {
+            e.block(&w.body);
+            w.state.iter().map(|state| e.value(state.next)).collect()
+        });
+        for (state, value) in w.state.iter().zip(last) {
+            self.define(state.result, value);
         }
     }
 

@@ -432,6 +432,7 @@ impl<'a> Emitter<'a> {
                 self.without_deferral(|e| e.if_(condition, then, otherwise, results));
             }
             Statement::Loop(l) => self.without_deferral(|e| e.loop_(l)),
+            Statement::While(w) => self.without_deferral(|e| e.carried(w)),
             Statement::Contract(_) => unreachable!("contractions have become loops"),
         }
     }

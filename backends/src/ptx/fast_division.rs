@@ -116,7 +116,7 @@ pub(super) fn is_worthwhile(e: &Emitter<'_>, body: &Block) -> bool {
                 !effects.may_fault && effects.load.is_none_or(|load| load.at.iter().all(is_affine))
             }
             Statement::Store { .. } | Statement::If { .. } => true,
-            Statement::Loop(_) | Statement::Contract(_) => false,
+            Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
         }
     });
     again && divides(e.program, body, &|v| e.dtype(v))
@@ -165,6 +165,7 @@ impl Emitter<'_> {
                             | Statement::Store { .. }
                             | Statement::If { .. }
                             | Statement::Loop(_)
+                            | Statement::While(_)
                             | Statement::Contract(_) => e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)),
                         }
                     }

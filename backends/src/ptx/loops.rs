@@ -2,7 +2,7 @@
 //! on behalf of all.
 
 use ir::linear::mergeable;
-use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId};
+use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId, While};
 use ir::sabotage::{self, Bug};
 use ir::{Monoid, Size};
 
@@ -169,6 +169,51 @@ impl Emitter<'_> {
             e.bind(*index, i);
             e.nest(inner, body);
         });
+    }
+
+    /// A loop that carries values from step to step in registers. In a block, all threads have the
+    /// same state and take the same steps, so its reductions may synchronize.
+    pub(super) fn carried(&mut self, w: &While) {
+        let (index, extent) = &w.counter;
+        let extent = self.extent(extent);
+        let zero = self.int(0);
+        let counter = self.b().copy(zero);
+        let current: Vec<Reg> = w.state.iter().map(|state| self.copy_of(state.first)).collect();
+        let goes_on = self.b().reg(Class::Pred);
+        let more = self.b().set(Comparison::Lt, Type::S64, counter, extent);
+        self.b().assign(goes_on, more);
+        let step = |e: &mut Self| {
+            e.block(&w.body);
+            // Copies, because the next value of one may be the current value of another.
+            let next: Vec<Reg> = w.state.iter().map(|state| e.copy_of(state.next)).collect();
+            current.iter().zip(next).for_each(|(to, from)| e.b().assign(*to, from));
+            e.b().op_to(counter, Opcode::Add, Type::S64, &[counter.into(), 1.into()]);
+            let more = e.b().set(Comparison::Lt, Type::S64, counter, extent);
+            e.b().assign(goes_on, more);
+        };
+        let passed = self.masks.passed.filter(|_| self.mapping.exec_scope == ExecScope::Thread);
+        self.while_(
+            // A thread with a failed check may end at once, because the run has no result.
+            |e| passed.map_or(goes_on, |passed| e.b().op2(Opcode::And, Type::Pred, goes_on, passed)),
+            |e| {
+                e.bind(*index, counter);
+                for (state, reg) in w.state.iter().zip(&current) {
+                    e.define(state.current, *reg);
+                }
+                let Some(condition) = &w.condition else { return step(e) };
+                e.block(&condition.body);
+                let holds = e.value(condition.value);
+                e.either(holds, step, |e| e.b().assign(goes_on, holds));
+            },
+        );
+        for (state, reg) in w.state.iter().zip(&current) {
+            self.define(state.result, *reg);
+        }
+    }
+
+    fn copy_of(&mut self, value: ValueId) -> Reg {
+        let value = self.value(value);
+        self.b().copy(value)
     }
 
     /// One thread runs the loop and the others wait. The results are broadcast through shared

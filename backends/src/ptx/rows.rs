@@ -95,7 +95,7 @@ impl Rows {
                         return None;
                     }
                 }
-                Statement::Contract(_) => return None,
+                Statement::While(_) | Statement::Contract(_) => return None,
             }
         }
         let (mut reductions, mut prefixes) = (0, 0);
@@ -451,9 +451,11 @@ impl Emitter<'_> {
                             self.define(*value, values[place]);
                         }
                         Statement::Store { buffer, at, value } => self.keep_and_store(index, *buffer, at, *value),
-                        Statement::Let { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {
-                            self.in_exec_scope(ExecScope::Thread, |e| e.statement(statement))
-                        }
+                        Statement::Let { .. }
+                        | Statement::If { .. }
+                        | Statement::Loop(_)
+                        | Statement::While(_)
+                        | Statement::Contract(_) => self.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)),
                     }
                     visit::for_each_definition(statement, &mut |v| known[place].push((v, self.value(v))));
                 }

@@ -187,6 +187,7 @@ impl Emitter<'_> {
                         | Statement::Store { .. }
                         | Statement::If { .. }
                         | Statement::Loop(_)
+                        | Statement::While(_)
                         | Statement::Contract(_) => e.statement(statement),
                     }
                 }

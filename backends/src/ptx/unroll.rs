@@ -124,7 +124,9 @@ impl Emitter<'_> {
                 statements += self.program.functions[*function].body.len()
             }
             Statement::Let { .. } | Statement::Store { .. } => statements += 1,
-            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => straight = false,
+            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                straight = false;
+            }
         });
         if !straight || !self.may_defer_stores(body) {
             return 1;

@@ -93,6 +93,7 @@ impl Vectors {
                 | Statement::Store { .. }
                 | Statement::If { .. }
                 | Statement::Loop(_)
+                | Statement::While(_)
                 | Statement::Contract(_) => {}
             }
         }
@@ -329,6 +330,7 @@ impl Emitter<'_> {
                     | Statement::Store { .. }
                     | Statement::If { .. }
                     | Statement::Loop(_)
+                    | Statement::While(_)
                     | Statement::Contract(_) => self.statement(statement),
                 }
             }

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use cranelift_entity::PrimaryMap;
 
 use crate::nest::{
-    Block, BufferId, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId, Law, Loop,
-    LoopKind, Merge, Op, Program, Prologue, Reducer, ReducerId, Reduction, SiteId, Statement, Subscript, ValueId,
+    Block, BufferId, Condition, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId,
+    Law, Loop, LoopKind, Merge, Op, Program, Prologue, Reducer, ReducerId, Reduction, SiteId, State, Statement,
+    Subscript, ValueId, While,
 };
 use crate::rewrite::fresh_name;
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, Scalar, Size, UnaryOp};
@@ -278,6 +279,25 @@ impl<'a> Builder<'a> {
         let results = vec![(result, then.1, otherwise.1)];
         self.push(Statement::If { condition, then: then.0, otherwise: otherwise.0, results });
         result
+    }
+
+    /// A `while` over a state: the first, current and next value of each scalar. Returns the last
+    /// values.
+    pub fn while_(
+        &mut self,
+        counter: (IndexId, Extent),
+        state: Vec<[ValueId; 3]>,
+        condition: Option<Condition>,
+        body: Block,
+    ) -> Vec<ValueId> {
+        let state = state.into_iter().map(|[first, current, next]| {
+            let result = self.values.push(self.values[first]);
+            State { first, current, next, result }
+        });
+        let state: Vec<State> = state.collect();
+        let results = state.iter().map(|state| state.result).collect();
+        self.push(Statement::While(While { counter, state, condition, body }));
+        results
     }
 
     /// A contraction. `epilogue` is called with the sum and emits its uses.

@@ -65,7 +65,9 @@ impl Statement {
             Statement::Store { buffer, at, value: _ } => {
                 Effects { store: Some(Access { buffer: *buffer, view: None, at }), ..Effects::default() }
             }
-            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => Effects::default(),
+            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                Effects::default()
+            }
         }
     }
 
@@ -73,7 +75,11 @@ impl Statement {
     pub fn for_each_buffer_mut(&mut self, mut visit: impl FnMut(&mut BufferId)) {
         match self {
             Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => visit(buffer),
-            Statement::Let { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+            Statement::Let { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {}
         }
     }
 

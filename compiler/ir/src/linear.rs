@@ -49,17 +49,16 @@ pub fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Ext
         };
         let absent =
             |affine: &Affine<IndexId>| affine.coefficient(outer).is_zero() && affine.coefficient(inner).is_zero();
-        let extents = |dims: &[(IndexId, Extent)]| {
-            dims.iter().all(|(_, e)| if let Extent::Affine(affine) = e { absent(affine) } else { true })
-        };
+        let extent = |extent: &Extent| if let Extent::Affine(affine) = extent { absent(affine) } else { true };
         visit::for_each_statement(body, &mut |statement| {
             even &= match statement {
                 Statement::Let { op: Op::Affine(affine), .. } => absent(affine),
                 Statement::Let { op: Op::Load { buffer, view, at }, .. } => access(*buffer, view.as_deref(), at),
                 Statement::Let { .. } | Statement::If { .. } => true,
                 Statement::Store { buffer, at, .. } => access(*buffer, None, at),
-                Statement::Loop(l) => extents(&l.dims),
-                Statement::Contract(c) => extents(&c.free) && extents(&c.reduce),
+                Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                    statement.dims().all(|(_, e)| extent(e))
+                }
             };
         });
     }

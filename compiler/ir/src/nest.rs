@@ -11,6 +11,7 @@
 
 mod reduction;
 mod tree;
+mod whiles;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
@@ -18,6 +19,7 @@ use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Origin, ReduceOp, Scalar
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
 pub use tree::{Carried, Node, Repeat, kernels_in, replace_kernels};
+pub use whiles::{Condition, State, While};
 
 /// An array of the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -326,6 +328,8 @@ pub enum Statement {
     },
     /// Repeats a block.
     Loop(Loop),
+    /// Repeats a block on scalars that it carries from step to step.
+    While(While),
     /// A matrix product or convolution, kept whole for a tuned library or a tensor core.
     Contract(Contraction),
 }

@@ -13,8 +13,8 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, CheckKind, Contraction, Extent, Function, Index, IndexId, Input, Kernel, Law, Loop,
-    LoopKind, Merge, Node, Op, Program, Purpose, Reducer, Relation, Repeat, Requirement, Role, Statement, Subscript,
-    SymbolSource, ValueId,
+    LoopKind, Merge, Node, Op, Program, Purpose, Reducer, Relation, Repeat, Requirement, Role, State, Statement,
+    Subscript, SymbolSource, ValueId, While,
 };
 use crate::visit::bound_indices;
 use crate::{Affine, Dtype, Extreme, Origin, Scalar, Size};
@@ -378,6 +378,7 @@ impl<'a> Printer<'a> {
                 self.line("}");
             }
             Statement::Loop(l) => self.loop_(body, l),
+            Statement::While(w) => self.while_(body, w),
             Statement::Contract(c) => self.contract(body, c),
         }
     }
@@ -402,6 +403,25 @@ impl<'a> Printer<'a> {
         self.line(&format!("{head} {{"));
         self.block(body, &l.body, &[]);
         self.line(&format!("}}{tail}"));
+    }
+
+    fn while_(&mut self, body: &Body<'_>, w: &While) {
+        let first = |s: &State| body.values.get(s.first).copied();
+        let defined = list(&w.state, |s| body.definition(s.result, first(s)));
+        let equals = if w.state.is_empty() { "" } else { " = " };
+        let with = if w.state.is_empty() { "" } else { " with " };
+        let state = list(&w.state, |s| format!("{} = {}", body.definition(s.current, first(s)), s.first));
+        let head = format!("{defined}{equals}while {}{with}{state}", self.dims(body, std::slice::from_ref(&w.counter)));
+        match &w.condition {
+            Some(condition) => {
+                self.line(&format!("{head} if {{"));
+                self.block(body, &condition.body, &[condition.value]);
+                self.line("} do {");
+            }
+            None => self.line(&format!("{head} do {{")),
+        }
+        self.block(body, &w.body, &w.state.iter().map(|s| s.next).collect::<Vec<_>>());
+        self.line("}");
     }
 
     fn contract(&mut self, body: &Body<'_>, c: &Contraction) {

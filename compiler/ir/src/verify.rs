@@ -17,7 +17,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use crate::build::{Values, field_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Program,
-    Reducer, Reduction, Role, Statement, SymbolSource, ValueId,
+    Reducer, Reduction, Role, Statement, SymbolSource, ValueId, While,
 };
 use crate::{Affine, Dtype, Order, Size, print, visit};
 
@@ -378,6 +378,7 @@ impl<'p> Checker<'p> {
                 Ok(())
             }
             Statement::Loop(l) => self.loop_(statement, l, context),
+            Statement::While(w) => self.while_(statement, w),
             Statement::Contract(c) => self.contract(statement, c, context),
         }
     }
@@ -426,6 +427,40 @@ impl<'p> Checker<'p> {
             }
         }
         self.unbind(&l.dims);
+        Ok(())
+    }
+
+    fn while_(&mut self, statement: &Statement, w: &While) -> Result {
+        let s = Some(statement);
+        let dims = std::slice::from_ref(&w.counter);
+        self.extents(statement, dims)?;
+        for state in &w.state {
+            self.used(s, state.first)?;
+        }
+        self.bind(statement, dims)?;
+        let height = self.stack.len();
+        for state in &w.state {
+            self.define_as(statement, state.current, self.values[state.first])?;
+        }
+        let inner = Context { stores: Err("a `while` stores nothing"), scan: false };
+        if let Some(condition) = &w.condition {
+            self.block(s, &condition.body, inner, &[condition.value])?;
+            if self.values[condition.value] != Dtype::Bool {
+                return self.fail(s, format!("{} is {}, expected bool", condition.value, self.values[condition.value]));
+            }
+        }
+        self.block(s, &w.body, inner, &w.state.iter().map(|state| state.next).collect::<Vec<_>>())?;
+        for value in self.stack.drain(height..) {
+            self.visible[value.index()] = false;
+        }
+        self.unbind(dims);
+        for state in &w.state {
+            let dtype = self.values[state.first];
+            if self.values[state.next] != dtype {
+                return self.fail(s, format!("{} and {} have different types", state.first, state.next));
+            }
+            self.define_as(statement, state.result, dtype)?;
+        }
         Ok(())
     }
 

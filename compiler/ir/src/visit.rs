@@ -34,7 +34,7 @@ pub fn for_each_own_affine<'s>(statement: &'s Statement, visit: &mut impl FnMut(
     match statement {
         Statement::Let { op, .. } => op.for_each_affine(visit),
         Statement::Store { at, .. } => affine_subscripts(at).for_each(&mut *visit),
-        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
     }
     for (_, extent) in statement.dims() {
         if let Extent::Affine(a) = extent {
@@ -73,6 +73,10 @@ pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
             results.iter().for_each(|(_, a, b)| [*a, *b].into_iter().for_each(&mut *visit));
         }
         Statement::Loop(l) => l.kind.reductions().iter().flat_map(Reduction::values).for_each(visit),
+        Statement::While(w) => {
+            w.condition.iter().for_each(|condition| visit(condition.value));
+            w.state.iter().for_each(|state| [state.first, state.next].into_iter().for_each(&mut *visit));
+        }
         Statement::Contract(c) => {
             visit(c.left.value);
             visit(c.right.value);
@@ -80,12 +84,16 @@ pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
     }
 }
 
-/// Calls `visit` on every value that a statement itself defines (not those that its blocks define).
+/// Calls `visit` on every value that a statement itself defines (not those that its blocks define),
+/// whether for the statements after it or for its own blocks.
 pub fn for_each_definition(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
     match statement {
         Statement::Let { value, .. } => visit(*value),
         Statement::If { results, .. } => results.iter().for_each(|(value, _, _)| visit(*value)),
         Statement::Loop(l) => l.kind.reductions().iter().flat_map(|r| &r.results).for_each(|v| visit(*v)),
+        Statement::While(w) => {
+            w.state.iter().for_each(|state| [state.current, state.result].into_iter().for_each(&mut *visit));
+        }
         Statement::Contract(c) => visit(c.result),
         Statement::Store { .. } => {}
     }
@@ -195,6 +203,7 @@ impl Statement {
     pub fn dims(&self) -> impl Iterator<Item = &(IndexId, Extent)> {
         let (free, reduce): (&[_], &[_]) = match self {
             Statement::Loop(l) => (&l.dims, &[]),
+            Statement::While(w) => (std::slice::from_ref(&w.counter), &[]),
             Statement::Contract(c) => (&c.free, &c.reduce),
             Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&[], &[]),
         };
@@ -205,16 +214,17 @@ impl Statement {
     pub fn dims_mut(&mut self) -> impl Iterator<Item = &mut (IndexId, Extent)> {
         let (free, reduce): (&mut [_], &mut [_]) = match self {
             Statement::Loop(l) => (&mut l.dims, &mut []),
+            Statement::While(w) => (std::slice::from_mut(&mut w.counter), &mut []),
             Statement::Contract(c) => (&mut c.free, &mut c.reduce),
             Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&mut [], &mut []),
         };
         free.iter_mut().chain(reduce)
     }
 
-    /// Whether the statement repeats what is inside: a loop or a contraction.
+    /// Whether the statement repeats what is inside: a loop, a `while` or a contraction.
     pub fn repeats(&self) -> bool {
         match self {
-            Statement::Loop(_) | Statement::Contract(_) => true,
+            Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => true,
             Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => false,
         }
     }
@@ -225,6 +235,7 @@ impl Statement {
             Statement::Let { .. } | Statement::Store { .. } => [None, None, None],
             Statement::If { then, otherwise, .. } => [Some(then), Some(otherwise), None],
             Statement::Loop(l) => [Some(&l.body), None, None],
+            Statement::While(w) => [w.condition.as_ref().map(|condition| &condition.body), Some(&w.body), None],
             Statement::Contract(c) => [Some(&c.left.body), Some(&c.right.body), Some(&c.epilogue)],
         };
         blocks.into_iter().flatten()
@@ -236,6 +247,7 @@ impl Statement {
             Statement::Let { .. } | Statement::Store { .. } => [None, None, None],
             Statement::If { then, otherwise, .. } => [Some(then), Some(otherwise), None],
             Statement::Loop(l) => [Some(&mut l.body), None, None],
+            Statement::While(w) => [w.condition.as_mut().map(|condition| &mut condition.body), Some(&mut w.body), None],
             Statement::Contract(c) => [Some(&mut c.left.body), Some(&mut c.right.body), Some(&mut c.epilogue)],
         };
         blocks.into_iter().flatten()

@@ -8,7 +8,7 @@ use std::ops::Range;
 use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 use ir::Affine;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId,
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId, While,
 };
 
 /// A block of a kernel, with the construct that runs it: a loop, a part of a contraction, a branch.
@@ -270,6 +270,7 @@ impl<'k> Walk<'k> {
                 }
             }
             Statement::Loop(l) => self.loop_(l, scope),
+            Statement::While(w) => self.while_(w, scope),
             Statement::Contract(c) => self.contract(c, scope),
         }
     }
@@ -287,6 +288,31 @@ impl<'k> Walk<'k> {
         for r in l.kind.reductions() {
             let inputs = r.values().fold(Places::default(), |all, v| all.and(self.uses(v)));
             r.results.iter().for_each(|v| self.result(*v, inputs, inner));
+        }
+    }
+
+    fn while_(&mut self, w: &'k While, scope: ScopeId) {
+        w.state.iter().for_each(|state| _ = self.uses(state.first));
+        // With a condition, it may take fewer steps than the counter allows.
+        let branch = w.condition.as_ref().map(|_| self.enter(Some(scope), ScopeKind::Branch, &[]));
+        let counter = std::slice::from_ref(&w.counter);
+        let steps = self.enter(Some(branch.unwrap_or(scope)), ScopeKind::Serial, counter);
+        // The number of steps may depend on everything around, and so does the state.
+        let place = self.accesses.scopes[steps].place;
+        for state in &w.state {
+            self.accesses.hangs_on[state.current] = Places::below(place + 1);
+            self.values[state.current] = self.stage;
+        }
+        if let Some(condition) = &w.condition {
+            self.block(&condition.body, steps);
+            self.uses(condition.value);
+        }
+        self.block(&w.body, steps);
+        self.leave(steps);
+        branch.into_iter().for_each(|branch| self.leave(branch));
+        for state in &w.state {
+            self.uses(state.next);
+            self.result(state.result, Places::below(place), steps);
         }
     }
 

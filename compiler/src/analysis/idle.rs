@@ -39,7 +39,9 @@ fn iterations(statement: &Statement) -> Option<f64> {
             LoopKind::Serial => return Some(1.0),
         },
         Statement::Contract(c) => (&c.free, 1.0),
-        Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } => return Some(1.0),
+        Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } | Statement::While(_) => {
+            return Some(1.0);
+        }
     };
     let points = dims.iter().map(stated).try_fold(1.0, |product, length| Some(product * length?))?;
     Some((points / chunk).ceil())
@@ -50,8 +52,10 @@ fn is_stated(statement: &Statement) -> bool {
     let mut is_stated = true;
     visit::for_each_statement(std::slice::from_ref(statement), &mut |s| {
         is_stated &= match s {
-            Statement::Loop(l) => l.dims.iter().all(|dim| stated(dim).is_some()),
-            Statement::Contract(c) => c.free.iter().chain(&c.reduce).all(|dim| stated(dim).is_some()),
+            Statement::While(w) if w.condition.is_some() => false,
+            Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                s.dims().all(|dim| stated(dim).is_some())
+            }
             Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } => true,
         };
     });

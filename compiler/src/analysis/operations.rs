@@ -7,7 +7,9 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::Size;
-use ir::nest::{Block, Contraction, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Statement};
+use ir::nest::{
+    Block, Contraction, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Statement, While,
+};
 
 use super::accesses::{Accesses, ScopeId};
 use super::traffic::{Count, trips};
@@ -83,6 +85,7 @@ impl Walk<'_, '_> {
                     if same { Count { exact: true, ..first } } else { costlier(first, second) }
                 }
                 Statement::Loop(l) => self.loop_(l, scope, apart),
+                Statement::While(w) => self.while_(w, scope, apart),
                 Statement::Contract(c) => self.contract(c, scope, apart),
             };
             inner = inner.plus(&more);
@@ -99,6 +102,14 @@ impl Walk<'_, '_> {
             }
             LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => body,
         }
+    }
+
+    fn while_(&mut self, w: &While, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
+        let around = if w.condition.is_some() { self.enter(scope) } else { scope };
+        let steps = self.enter(around);
+        let condition = w.condition.as_ref().map(|condition| self.block(&condition.body, steps, apart));
+        let body = self.block(&w.body, steps, apart);
+        condition.iter().fold(body, |all, condition| all.plus(condition))
     }
 
     fn contract(&mut self, c: &Contraction, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {

@@ -12,7 +12,7 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, Op, Program, Role, Statement, SymbolSource, ValueId,
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Op, Program, Role, Statement, SymbolSource, ValueId,
 };
 use ir::{Affine, Arithmetic, Dtype, Scalar, Size, SymbolId};
 
@@ -80,9 +80,8 @@ fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
             open.push(*condition);
             results.iter().for_each(|(value, a, b)| made_of[*value].extend([*a, *b]));
         }
-        Statement::Loop(Loop { dims, .. }) => open.extend(dims.iter().filter_map(|(_, extent)| value_of(extent))),
-        Statement::Contract(c) => {
-            open.extend(c.free.iter().chain(&c.reduce).filter_map(|(_, extent)| value_of(extent)));
+        Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+            open.extend(statement.dims().filter_map(|(_, extent)| value_of(extent)));
         }
         Statement::Let { .. } | Statement::Store { .. } => {}
     });
@@ -136,6 +135,8 @@ enum Step<'k> {
         branches: [Vec<Step<'k>>; 2],
         results: &'k [(ValueId, ValueId, ValueId)],
     },
+    /// Steps that data may cut short: a `while` with a condition.
+    AtMost(Vec<Step<'k>>),
     Loop {
         dims: Vec<Dim>,
         place: usize,
@@ -205,6 +206,15 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                         body.push(Step::Count { counter: OPERATIONS, by: reductions });
                     }
                     steps.extend(self.loop_(self.dims(&l.dims, &l.body), place, body));
+                }
+                Statement::While(w) => {
+                    let body = statement.blocks().flat_map(|block| self.block(block, place + 1)).collect();
+                    let counter = self.dims(std::slice::from_ref(&w.counter), &[]);
+                    let all = self.loop_(counter, place, body).into_iter().collect::<Vec<_>>();
+                    match w.condition {
+                        Some(_) if !all.is_empty() => steps.push(Step::AtMost(all)),
+                        _ => steps.extend(all),
+                    }
                 }
                 Statement::Contract(c) => self.contract(c, place, &mut steps),
             }
@@ -307,6 +317,7 @@ fn only(steps: Vec<Step<'_>>, counts: fn(usize) -> bool) -> Vec<Step<'_>> {
         Step::If { condition, branches, results } => {
             Some(Step::If { condition, branches: branches.map(|branch| only(branch, counts)), results })
         }
+        Step::AtMost(steps) => Some(Step::AtMost(only(steps, counts))),
         Step::Loop { dims, place, body, steps } => Some(Step::Loop { dims, place, body: only(body, counts), steps }),
         Step::Line(..) | Step::Given(..) | Step::Let(..) => Some(step),
     });
@@ -316,6 +327,7 @@ fn only(steps: Vec<Step<'_>>, counts: fn(usize) -> bool) -> Vec<Step<'_>> {
 fn count(steps: &[Step<'_>]) -> u64 {
     let inside = |step: &Step<'_>| match step {
         Step::Loop { steps, .. } => *steps,
+        Step::AtMost(steps) => 1 + count(steps),
         Step::If { branches, .. } => 1 + branches.iter().map(|branch| count(branch)).sum::<u64>(),
         Step::Count { .. } | Step::Line(..) | Step::Given(..) | Step::Let(..) => 1,
     };
@@ -352,13 +364,14 @@ impl<'k> Run<'k> {
                         Ok(truth) => self.steps(&branches[usize::from(!truth)], times)?,
                         Err(because) => {
                             self.blame(because)?;
-                            self.either(branches, times)?;
+                            self.either([&branches[0], &branches[1]], times)?;
                         }
                     }
                     for (value, a, b) in *results {
                         self.values[*value] = self.select(*condition, *a, *b);
                     }
                 }
+                Step::AtMost(steps) => self.either([steps, &[]], times)?,
                 Step::Loop { dims, place, body, steps } => self.loop_(dims, *place, body, *steps, times)?,
             }
         }
@@ -371,12 +384,12 @@ impl<'k> Run<'k> {
     }
 
     /// One of two branches, and no telling which.
-    fn either(&mut self, branches: &[Vec<Step<'k>>; 2], times: Count<u64>) -> Result<(), Blame> {
+    fn either(&mut self, branches: [&[Step<'k>]; 2], times: Count<u64>) -> Result<(), Blame> {
         let nothing = vec![Count { elements: Some(0), exact: true }; self.counts.len()];
         let before = std::mem::replace(&mut self.counts, nothing.clone());
-        self.steps(&branches[0], times)?;
+        self.steps(branches[0], times)?;
         let first = std::mem::replace(&mut self.counts, nothing);
-        self.steps(&branches[1], times)?;
+        self.steps(branches[1], times)?;
         let second = std::mem::replace(&mut self.counts, before);
         for ((sum, a), b) in self.counts.iter_mut().zip(first).zip(second) {
             let most = a.elements.zip(b.elements).map(|(a, b)| a.max(b));

@@ -7,7 +7,7 @@
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::nest::{
     Contraction, Extent, Function, FunctionId, IndexId, Kernel, Law, Loop, Merge, Op, Program, Reducer, ReducerId,
-    Statement, ValueId,
+    Statement, ValueId, While,
 };
 use ir::{Affine, Dtype, Size};
 
@@ -229,6 +229,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
                 }
             }
             Statement::Loop(l) => self.loop_(l, times),
+            Statement::While(w) => self.while_(w, times),
             Statement::Contract(c) => self.contract(c, times),
         }
     }
@@ -296,6 +297,20 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         }
         self.leave();
         results().for_each(|v| self.uses(*v));
+    }
+
+    fn while_(&mut self, w: &While, times: f64) {
+        let steps = self.trips.of(std::slice::from_ref(&w.counter));
+        let inner = times * if w.condition.is_some() { steps.min(super::cost::NOMINAL) } else { steps };
+        self.changes[w.counter.0] = Some(inner);
+        // The state is live throughout the loop.
+        w.state.iter().for_each(|state| self.defines(state.result));
+        self.kept.push(vec![]);
+        w.condition.iter().for_each(|condition| self.block(&condition.body, inner));
+        self.block(&w.body, inner);
+        w.state.iter().for_each(|state| self.uses(state.next));
+        self.leave();
+        w.state.iter().for_each(|state| self.uses(state.result));
     }
 
     fn contract(&mut self, c: &Contraction, times: f64) {

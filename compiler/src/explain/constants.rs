@@ -28,7 +28,11 @@ fn block(statements: &Block, kernel: &Kernel, arithmetic: &Arithmetic, constants
                     constants[*value] = constants[if truth == Scalar::Bool(true) { *then } else { *otherwise }];
                 }
             }
-            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {}
         }
     }
 }

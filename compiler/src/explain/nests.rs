@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement,
-    Subscript, ValueId,
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, State, Statement,
+    Subscript, ValueId, While,
 };
 use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp, print, visit};
 
@@ -238,6 +238,7 @@ impl Printer<'_> {
                     self.choice(*condition, [then, otherwise], results, rest);
                 }
                 Statement::Loop(l) => self.loop_(l, rest),
+                Statement::While(w) => self.while_(w),
                 Statement::Contract(c) => self.contract(c),
             }
         }
@@ -344,6 +345,50 @@ impl Printer<'_> {
         };
         self.line(&head);
         self.lines.extend(inner);
+    }
+
+    /// The state has one name for all of its values, which each step assigns.
+    fn while_(&mut self, w: &While) {
+        let mut names = vec![];
+        for state in &w.state {
+            let name = self.value(state.result).unwrap_or("state").to_owned();
+            let name = self.fresh(&name);
+            self.texts[state.current] = Text::atom(name.clone());
+            names.push(name);
+        }
+        let assigned = |printer: &Self, value: fn(&State) -> ValueId| {
+            let values: Vec<&str> = w.state.iter().map(|s| printer.texts[value(s)].text.as_str()).collect();
+            format!("{} = {}", names.join(", "), values.join(", "))
+        };
+        if !w.state.is_empty() {
+            let line = assigned(self, |state| state.first);
+            self.line(&line);
+        }
+        let counter = self.dims(std::slice::from_ref(&w.counter));
+        let mut head = format!("repeat for {counter}");
+        let mut before = vec![];
+        if let Some(condition) = &w.condition {
+            before = self.apart(|printer| printer.block(&condition.body));
+            let text = self.texts[condition.value].text.clone();
+            if before.is_empty() {
+                head = format!("{head} while {text}");
+            } else {
+                before.extend(self.apart(|printer| printer.line(&format!("stop unless {text}"))));
+            }
+        }
+        let body = self.apart(|printer| {
+            printer.block(&w.body);
+            if !w.state.is_empty() {
+                let line = assigned(printer, |state| state.next);
+                printer.line(&line);
+            }
+        });
+        self.line(&format!("{head}:"));
+        self.lines.extend(before);
+        self.lines.extend(body);
+        for (state, name) in w.state.iter().zip(names) {
+            self.texts[state.result] = Text::atom(name);
+        }
     }
 
     fn reduce(&mut self, dims: &str, reductions: &[Reduction], inner: Vec<String>, rest: &[Statement]) {

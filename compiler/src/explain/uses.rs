@@ -54,6 +54,15 @@ impl Count {
                     self.block(&l.body, inner);
                     l.kind.reductions().iter().flat_map(Reduction::values).for_each(|v| self.used(v, inner, true));
                 }
+                Statement::While(w) => {
+                    self.extents(std::slice::from_ref(&w.counter), body);
+                    w.state.iter().for_each(|state| self.used(state.first, body, false));
+                    let inner = self.body();
+                    w.state.iter().for_each(|state| self.uses[state.current].home = inner);
+                    statement.blocks().for_each(|block| self.block(block, inner));
+                    w.condition.iter().for_each(|condition| self.used(condition.value, inner, false));
+                    w.state.iter().for_each(|state| self.used(state.next, inner, true));
+                }
                 Statement::Contract(c) => {
                     self.extents(&c.free, body);
                     self.extents(&c.reduce, body);

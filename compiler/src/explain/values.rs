@@ -88,6 +88,8 @@ impl Walk<'_, '_, '_> {
                         }
                     }
                 }
+                // The numbers of states would need those of later steps.
+                Statement::While(_) => statement.blocks().for_each(|block| self.block(block)),
                 Statement::Contract(c) => {
                     self.block(&c.left.body);
                     self.block(&c.right.body);

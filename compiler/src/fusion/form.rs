@@ -19,7 +19,7 @@ pub(super) struct Elementwise<'k> {
     pub buffer: BufferId,
     /// The element's value, defined by the body.
     pub value: ValueId,
-    /// Whether the body reduces over extents that are not small constants.
+    /// Whether the body has a `while`, or reduces over extents that are not small constants.
     pub reduces: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'k> Elementwise<'k> {
     }
 }
 
-/// Whether a block only computes: it stores nothing and its only loops are reductions.
+/// Whether a block only computes: it stores nothing and its only loops are reductions and `while`s.
 fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
     block.iter().all(|statement| match statement {
         Statement::Let { .. } => true,
@@ -69,6 +69,10 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
             *reduces |= count.is_none_or(|count| count > SMALL_REDUCTION);
             computes_only(body, reduces)
         }
+        Statement::While(_) => {
+            *reduces = true;
+            statement.blocks().all(|block| computes_only(block, reduces))
+        }
         Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
     })
 }
@@ -78,7 +82,7 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
 pub(super) enum LoadContext {
     /// Parallel loops, small reductions at most.
     Loop,
-    /// The body of a reduction or scan.
+    /// The body of a reduction, scan or `while`.
     Reduction,
     /// A factor of a contraction.
     Factor,
@@ -237,6 +241,9 @@ impl<'k> Walk<'k> {
                     };
                     self.inside(&l.dims, |walk| walk.block(&l.body, context));
                 }
+                Statement::While(w) => self.inside(std::slice::from_ref(&w.counter), |walk| {
+                    statement.blocks().for_each(|block| walk.block(block, LoadContext::Reduction));
+                }),
                 Statement::Contract(c) => self.inside(&c.free, |walk| {
                     walk.inside(&c.reduce, |walk| {
                         walk.block(&c.left.body, LoadContext::Factor);

@@ -181,7 +181,7 @@ fn depends_on_all(l: &Loop) -> bool {
             depends || !op.is_arithmetic()
         }
         Statement::Store { .. } => true,
-        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
     })
 }
 

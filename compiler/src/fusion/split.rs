@@ -114,7 +114,7 @@ enum Split {
 fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
     let mut extents = extents(&kernel.body);
     visit::for_each_statement(&kernel.body, &mut |statement| {
-        let (dims, split) = match statement {
+        let (dims, split): (&[_], _) = match statement {
             Statement::Loop(l) => (
                 &l.dims,
                 match l.kind {
@@ -123,6 +123,7 @@ fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
                     LoopKind::Serial | LoopKind::Scan => Split::Never,
                 },
             ),
+            Statement::While(w) => (std::slice::from_ref(&w.counter), Split::Never),
             Statement::Contract(c) => (&c.reduce, Split::Never),
             Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => return,
         };
@@ -258,7 +259,7 @@ fn rewritten(program: &Program, kernel: &Kernel, parts: &Parts) -> Kernel {
             }
             Statement::Loop(l) => l.dims = std::mem::take(&mut l.dims).into_iter().flat_map(split).collect(),
             Statement::Contract(c) => c.free = std::mem::take(&mut c.free).into_iter().flat_map(split).collect(),
-            Statement::Store { .. } | Statement::If { .. } => {}
+            Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => {}
         }
         out.push(statement);
     });

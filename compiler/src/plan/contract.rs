@@ -70,7 +70,11 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
     let dims = match outermost {
         Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
         Statement::Contract(c) => &c.free,
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) => return found,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::While(_) => return found,
     };
     let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
     for block in outermost.blocks() {
@@ -137,6 +141,7 @@ fn contract_in(block: &mut Block, buffer: BufferId, shape: &[Size], lost: &[bool
             | Statement::Store { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
+            | Statement::While(_)
             | Statement::Contract(_) => {}
         }
         statement.blocks_mut().for_each(|inner| contract_in(inner, buffer, shape, lost));

@@ -3,8 +3,8 @@
 use interp::nest::{Outcome, run};
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, CheckKind, Contraction, Extent, IndexId, Kernel, LoopKind, Op, Program, Prologue, Reduction,
-    Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, CheckKind, Condition, Contraction, Extent, IndexId, Kernel, LoopKind, Op, Program, Prologue,
+    Reduction, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
 };
 use ir::rewrite::{drop_units, erase_unused, forward, hoist, renumber, share, simplify};
 use ir::{Affine, Array, BinaryOp, CompareOp, Dtype, Monoid, Order, Origin, Scalar, Size, SymbolId, verify};
@@ -129,7 +129,7 @@ impl Maker<'_, '_> {
 
     fn statement(&mut self, depth: usize) {
         let [a, b] = [self.c.of(&self.floats), self.c.of(&self.floats)];
-        match self.c.below(if depth == 0 { 6 } else { 9 }) {
+        match self.c.below(if depth == 0 { 6 } else { 10 }) {
             0 => {
                 let at = vec![self.subscript(), self.subscript()];
                 self.float(Op::Load { buffer: X.id(), view: None, at });
@@ -163,6 +163,7 @@ impl Maker<'_, '_> {
                 let joined = self.b.if_(condition, then, otherwise);
                 self.floats.push(joined);
             }
+            7 => self.while_(depth, [a, b]),
             _ => {
                 let index = self.b.index("l");
                 let (body, inputs) = self.block(&[index], |m| [m.some(depth - 1), m.c.of(&m.floats)]);
@@ -177,6 +178,27 @@ impl Maker<'_, '_> {
                 self.b.loop_(LoopKind::Reduce(reductions), vec![(index, extent)], body);
             }
         }
+    }
+
+    /// A loop that carries two values, of which one may be unused.
+    fn while_(&mut self, depth: usize, first: [ValueId; 2]) {
+        let index = self.b.index("t");
+        let current = first.map(|_| self.b.value(Dtype::F32));
+        let shown = self.floats.len();
+        self.floats.extend(current);
+        let condition = (self.c.below(3) > 0).then(|| {
+            let (body, value) = self.block(&[index], |m| {
+                let (value, limit) = (m.some(depth - 1), m.b.constant(Scalar::F32(20.0)));
+                m.b.compare(CompareOp::Lt, value, limit)
+            });
+            Condition { body, value }
+        });
+        let (body, next) = self.block(&[index], |m| [m.some(depth - 1), m.c.of(&m.floats)]);
+        self.floats.truncate(shown);
+        let state = [0, 1].map(|k| [first[k], current[k], next[k]]).to_vec();
+        let counter = (index, self.extent(false));
+        let results = self.b.while_(counter, state, condition, body);
+        self.floats.extend(&results[..1 + self.c.below(2)]);
     }
 
     /// A loop or contraction over one index. Its body stores an element of a buffer.

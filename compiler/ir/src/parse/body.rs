@@ -6,8 +6,8 @@ use super::token::Token;
 use super::{MAX_VALUE, Parser, Result};
 use crate::build::{Values, field_dtype, op_dtype};
 use crate::nest::{
-    Block, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId, Law, Loop, LoopKind,
-    Merge, Op, Prefix, Prologue, Reducer, Reduction, Statement, Subscript, ValueId,
+    Block, Condition, Contraction, Extent, Function, FunctionId, Index, IndexId, Input, Kernel, KernelId, Law, Loop,
+    LoopKind, Merge, Op, Prefix, Prologue, Reducer, Reduction, State, Statement, Subscript, ValueId, While,
 };
 use crate::{BinaryOp, CompareOp, Dtype, Extreme, MathFn, Monoid, Order, UnaryOp};
 
@@ -182,6 +182,7 @@ impl Parser<'_> {
         match self.peek() {
             Some(Token::Word("if")) => return self.if_(scope, &defined),
             Some(Token::Word("reduce")) => return self.reduce(scope, &defined),
+            Some(Token::Word("while")) => return self.while_(scope, &defined),
             _ => {}
         }
         match defined[..] {
@@ -193,7 +194,7 @@ impl Parser<'_> {
                 scope.define(value, said.or(given).unwrap_or(Dtype::Bool));
                 Ok(Statement::Let { value, op })
             }
-            _ => Err(self.expected("`if` or `reduce`")),
+            _ => Err(self.expected("`if`, `reduce` or `while`")),
         }
     }
 
@@ -260,6 +261,38 @@ impl Parser<'_> {
             rest = others;
         }
         Ok(Statement::Loop(Loop { dims, kind: LoopKind::Reduce(reductions), body }))
+    }
+
+    fn while_(&mut self, scope: &mut Scope, defined: &[Definition]) -> Result<Statement> {
+        self.word("while")?;
+        let counter = self.dim(scope)?;
+        let carried = if self.take_word("with") { self.list(|p| p.carried_value(scope))? } else { vec![] };
+        let condition = if self.take_word("if") {
+            let (body, value) = self.block_of_one(scope)?;
+            Some(Condition { body, value })
+        } else {
+            None
+        };
+        self.word("do")?;
+        let (body, next) = self.block(scope)?;
+        if carried.len() != defined.len() || next.len() != defined.len() {
+            return Err(self.error_before(format!("the loop carries and yields {} values", defined.len())));
+        }
+        let mut state = vec![];
+        for (((result, said), (current, first)), next) in defined.iter().zip(carried).zip(next) {
+            scope.define(*result, said.unwrap_or(scope.values[first]));
+            state.push(State { first, current, next, result: *result });
+        }
+        Ok(Statement::While(While { counter, state, condition, body }))
+    }
+
+    /// A value that a `while` defines for each of its steps, and its first value.
+    fn carried_value(&mut self, scope: &mut Scope) -> Result<(ValueId, ValueId)> {
+        let (current, said) = self.definition(scope)?;
+        self.mark("=")?;
+        let first = self.value(scope)?;
+        scope.define(current, said.unwrap_or(scope.values[first]));
+        Ok((current, first))
     }
 
     fn merge(&mut self) -> Result<Merge> {

@@ -7,8 +7,8 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 
 use crate::nest::{
-    Block, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Statement,
-    Subscript, ValueId,
+    Block, Condition, Contraction, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction,
+    State, Statement, Subscript, ValueId, While,
 };
 use crate::{Affine, BinaryOp, Dtype};
 
@@ -103,6 +103,22 @@ impl<'a> Copier<'a> {
                     kind @ (LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan) => kind.clone(),
                 };
                 Statement::Loop(Loop { dims, kind, body })
+            }
+            Statement::While(w) => {
+                let counter = self.dims(std::slice::from_ref(&w.counter), out).remove(0);
+                let mut state: Vec<State> = w.state.clone();
+                for s in &mut state {
+                    s.first = self.value(s.first);
+                    s.current = self.define(s.current);
+                }
+                let condition =
+                    w.condition.as_ref().map(|c| Condition { body: self.inner(&c.body), value: self.value(c.value) });
+                let body = self.inner(&w.body);
+                for s in &mut state {
+                    s.next = self.value(s.next);
+                    s.result = self.define(s.result);
+                }
+                Statement::While(While { counter, state, condition, body })
             }
             Statement::Contract(c) => {
                 let (free, reduce) = (self.dims(&c.free, out), self.dims(&c.reduce, out));

@@ -1,9 +1,9 @@
 //! Equality of two operations, or of two statements with blocks: they compute the same if they are
 //! equal up to the names of the values and indices that they define themselves.
 //!
-//! Only pure computations are compared: operations, branches and reductions over them. Each element
-//! is stored once and loaded only after that, so equal loads give equal values wherever one is
-//! visible to the other.
+//! Only pure computations are compared: operations, and branches, reductions and `while`s over
+//! them. Each element is stored once and loaded only after that, so equal loads give equal values
+//! wherever one is visible to the other.
 
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -13,7 +13,7 @@ use cranelift_entity::packed_option::PackedOption;
 use rustc_hash::FxHasher;
 
 use crate::Affine;
-use crate::nest::{Block, Extent, IndexId, Input, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use crate::nest::{Block, Extent, IndexId, Input, Loop, LoopKind, Op, Statement, Subscript, ValueId, While};
 use crate::sabotage::{self, Bug};
 
 /// The meaning of a name that the compared statements define: its position among the names of its
@@ -197,6 +197,21 @@ impl Equality {
             && a.terms().iter().all(|(i, c)| b.terms().iter().any(|(j, d)| self.index(*i) == self.index(*j) && c == d))
     }
 
+    fn hash_extent(&self, extent: &Extent, h: &mut FxHasher) {
+        match extent {
+            Extent::Affine(a) => self.hash_affine(a, h),
+            Extent::Value(v) => self.value(*v).hash(h),
+        }
+    }
+
+    fn same_extent(&self, a: &Extent, b: &Extent) -> bool {
+        match (a, b) {
+            (Extent::Affine(a), Extent::Affine(b)) => self.same_affine(a, b),
+            (Extent::Value(a), Extent::Value(b)) => self.value(*a) == self.value(*b),
+            _ => false,
+        }
+    }
+
     fn hash_inside(&mut self, statement: &Statement, h: &mut FxHasher) -> Option<()> {
         discriminant(statement).hash(h);
         match statement {
@@ -206,14 +221,25 @@ impl Equality {
                 self.hash_block(otherwise, h)
             }
             Statement::Loop(Loop { dims, kind: LoopKind::Reduce(_), body }) => {
-                for (_, extent) in dims {
-                    match extent {
-                        Extent::Affine(a) => self.hash_affine(a, h),
-                        Extent::Value(v) => self.value(*v).hash(h),
-                    }
-                }
+                dims.iter().for_each(|(_, extent)| self.hash_extent(extent, h));
                 dims.iter().for_each(|(index, _)| self.bind(*index, *index));
                 self.hash_block(body, h)
+            }
+            Statement::While(w) => {
+                self.hash_extent(&w.counter.1, h);
+                self.bind(w.counter.0, w.counter.0);
+                for state in &w.state {
+                    self.value(state.first).hash(h);
+                    self.define(state.current, state.current);
+                }
+                w.condition.is_some().hash(h);
+                if let Some(condition) = &w.condition {
+                    self.hash_block(&condition.body, h)?;
+                    self.value(condition.value).hash(h);
+                }
+                self.hash_block(&w.body, h)?;
+                w.state.iter().for_each(|state| self.value(state.next).hash(h));
+                Some(())
             }
             Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => None,
         }
@@ -243,6 +269,10 @@ impl Equality {
                         r.results.iter().for_each(|v| self.define(*v, *v));
                     }
                 }
+                Statement::While(w) => {
+                    self.hash_inside(statement, h)?;
+                    w.state.iter().for_each(|state| self.define(state.result, state.result));
+                }
                 Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
             }
             Some(())
@@ -256,19 +286,32 @@ impl Equality {
                 Statement::If { condition: b, then, otherwise, .. },
             ) => self.value(*a) == self.value(*b) && self.same_block(yes, then) && self.same_block(no, otherwise),
             (Statement::Loop(a), Statement::Loop(b)) => {
-                let extent = |((_, a), (_, b)): (&(IndexId, Extent), &(IndexId, Extent))| match (a, b) {
-                    (Extent::Affine(a), Extent::Affine(b)) => self.same_affine(a, b),
-                    (Extent::Value(a), Extent::Value(b)) => self.value(*a) == self.value(*b),
-                    _ => false,
-                };
-                if a.dims.len() != b.dims.len() || !a.dims.iter().zip(&b.dims).all(extent) {
+                let same = |((_, a), (_, b)): (&(IndexId, Extent), &(IndexId, Extent))| self.same_extent(a, b);
+                if a.dims.len() != b.dims.len() || !a.dims.iter().zip(&b.dims).all(same) {
                     return false;
                 }
                 a.dims.iter().zip(&b.dims).for_each(|((i, _), (j, _))| self.bind(*i, *j));
                 self.same_block(&a.body, &b.body)
             }
+            (Statement::While(a), Statement::While(b)) => self.same_while(a, b),
             _ => false,
         }
+    }
+
+    fn same_while(&mut self, a: &While, b: &While) -> bool {
+        let mut same = a.state.len() == b.state.len() && self.same_extent(&a.counter.1, &b.counter.1);
+        self.bind(a.counter.0, b.counter.0);
+        for (s, t) in a.state.iter().zip(&b.state) {
+            same = same && self.value(s.first) == self.value(t.first);
+            self.define(s.current, t.current);
+        }
+        same = same
+            && match (&a.condition, &b.condition) {
+                (Some(a), Some(b)) => self.same_block(&a.body, &b.body) && self.value(a.value) == self.value(b.value),
+                (a, b) => a.is_none() && b.is_none(),
+            };
+        same = same && self.same_block(&a.body, &b.body);
+        same && a.state.iter().zip(&b.state).all(|(s, t)| self.value(s.next) == self.value(t.next))
     }
 
     fn same_block(&mut self, first: &Block, second: &Block) -> bool {
@@ -301,6 +344,11 @@ impl Equality {
                         && r.inputs.iter().zip(&s.inputs).all(|(a, b)| self.input(*a) == self.input(*b));
                     r.results.iter().zip(&s.results).for_each(|(v, w)| self.define(*v, *w));
                 }
+                same
+            }
+            (Statement::While(v), Statement::While(w)) => {
+                let same = self.same_while(v, w);
+                v.state.iter().zip(&w.state).for_each(|(s, t)| self.define(s.result, t.result));
                 same
             }
             _ => false,

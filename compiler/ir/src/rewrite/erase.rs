@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use cranelift_entity::EntitySet;
+use cranelift_entity::{EntitySet, SecondaryMap};
 
 use super::replace::replace;
-use crate::nest::{Block, BufferId, Contraction, Kernel, Loop, LoopKind, Op, Statement, ValueId};
-use crate::visit::for_each_use;
+use crate::nest::{Block, BufferId, Contraction, Kernel, Loop, LoopKind, Op, Statement, ValueId, While};
+use crate::visit::{for_each_definition, for_each_statement, for_each_use};
 
 /// Erases the stores to buffers that nothing loads from, and the code that is then unused.
 pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
@@ -18,9 +18,9 @@ pub fn erase_stores(kernel: &mut Kernel, buffers: &BTreeSet<BufferId>) {
     erase_unused(&mut kernel.body);
 }
 
-/// Erases code without effect: unused definitions, and loops, contractions and branches with
-/// nothing left in them. Stores and checks stay. A scan or reducing loop without any prefix or
-/// reduction left becomes a parallel one.
+/// Erases code without effect: unused definitions and parts of the state of a `while`, and loops,
+/// contractions and branches with nothing left in them. Stores and checks stay. A scan or reducing
+/// loop without any prefix or reduction left becomes a parallel one.
 pub fn erase_unused(body: &mut Block) {
     erase_unused_but(body, &mut EntitySet::new());
 }
@@ -54,10 +54,16 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
                 *statement = factors(c);
             }
         }
-        Statement::Loop(_) => {}
+        Statement::While(_) if statement.may_fault() => {}
+        Statement::While(w) if w.state.iter().all(|state| !used.contains(state.result)) => return false,
+        Statement::Loop(_) | Statement::While(_) => {}
+    }
+    if let Statement::While(w) = statement {
+        let needed = needed_state(w, used);
+        w.state.retain(|state| needed.contains(state.current));
     }
     for_each_use(statement, &mut |v| _ = used.insert(v));
-    // An iteration of a block uses nothing from the previous one, so one walk is enough.
+    // Only the state of a `while` passes from one iteration to the next, so one walk is enough.
     if let Statement::Contract(c) = statement {
         erase_unused_but(&mut c.left.body, used);
         erase_unused_but(&mut c.right.body, used);
@@ -65,7 +71,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         statement.blocks_mut().for_each(|inner| erase_unused_but(inner, used));
     }
     match statement {
-        Statement::Let { .. } | Statement::Store { .. } | Statement::Contract(_) => return true,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::While(_) | Statement::Contract(_) => return true,
         Statement::If { results, .. } if !results.is_empty() => return true,
         Statement::If { .. } => {}
         Statement::Loop(l) => match &l.kind {
@@ -76,6 +82,38 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         },
     }
     !statement.blocks().all(Vec::is_empty)
+}
+
+/// Of the values inside a `while`, at least those that its used results, condition and checks
+/// depend on.
+fn needed_state(w: &While, used: &EntitySet<ValueId>) -> EntitySet<ValueId> {
+    // The values that each one is computed from. A statement with several results is taken to
+    // compute all of them from everything that it uses.
+    let mut from: SecondaryMap<ValueId, Vec<ValueId>> = SecondaryMap::new();
+    let mut open: Vec<ValueId> = w.condition.iter().map(|condition| condition.value).collect();
+    for state in &w.state {
+        from[state.current] = vec![state.next];
+        if used.contains(state.result) {
+            open.extend([state.current, state.next]);
+        }
+    }
+    for block in w.condition.iter().map(|condition| &condition.body).chain([&w.body]) {
+        for_each_statement(block, &mut |statement| {
+            let mut uses = vec![];
+            for_each_use(statement, &mut |value| uses.push(value));
+            if statement.may_fault() {
+                open.extend(&uses);
+            }
+            for_each_definition(statement, &mut |value| from[value].clone_from(&uses));
+        });
+    }
+    let mut needed = EntitySet::new();
+    while let Some(value) = open.pop() {
+        if needed.insert(value) {
+            open.extend(&from[value]);
+        }
+    }
+    needed
 }
 
 fn has_prefix(body: &Block) -> bool {

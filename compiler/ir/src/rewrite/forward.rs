@@ -75,6 +75,7 @@ impl Forwarder<'_> {
             | Statement::Store { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
+            | Statement::While(_)
             | Statement::Contract(_) => {}
         }
         true

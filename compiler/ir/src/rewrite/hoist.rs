@@ -97,9 +97,19 @@ impl Hoister<'_> {
         let dims =
             statement.dims().map(|(i, extent)| Around { depth: depth + 1, index: Some(*i), extent: extent.clone() });
         self.around.extend(dims);
+        if let Statement::While(w) = &statement {
+            w.state.iter().for_each(|state| self.values[state.current] = depth as u8 + 1);
+            // The body may not run even if the counter has an extent above 0.
+            let extent = w.condition.as_ref().map(|condition| Extent::Value(condition.value));
+            self.around.extend(extent.map(|extent| Around { depth: depth + 1, index: None, extent }));
+        }
         let branch = match &statement {
             Statement::If { .. } => true,
-            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => false,
         };
         if let Statement::Contract(c) = &statement {
             self.values[c.result] = depth as u8 + 1;
@@ -151,6 +161,7 @@ impl Hoister<'_> {
             Statement::Let { op: Op::Prefix(..), .. } => true,
             Statement::Let { .. } | Statement::If { .. } => statement.effects().may_fault || may_differ,
             Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
+            Statement::While(_) => false,
             Statement::Store { .. } | Statement::Contract(_) => true,
         }
     }
@@ -196,6 +207,10 @@ impl Hoister<'_> {
 fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { op, .. } => op.effects().load.is_none_or(|load| load.at.is_empty()),
-        Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+        Statement::Store { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::While(_)
+        | Statement::Contract(_) => false,
     }
 }

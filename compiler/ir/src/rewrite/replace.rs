@@ -43,6 +43,7 @@ pub fn replace_loads(
         | Statement::Store { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
+        | Statement::While(_)
         | Statement::Contract(_)) => out.push(other),
     });
     replace_values(&mut body, &values);
@@ -88,6 +89,10 @@ pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut V
                 }
             }
         }
+        Statement::While(w) => {
+            w.condition.iter_mut().for_each(|condition| visit(&mut condition.value));
+            w.state.iter_mut().for_each(|s| [&mut s.first, &mut s.next].into_iter().for_each(&mut *visit));
+        }
         Statement::Contract(c) => {
             visit(&mut c.left.value);
             visit(&mut c.right.value);
@@ -105,7 +110,7 @@ pub fn for_each_affine_mut(statement: &mut Statement, visit: &mut impl FnMut(&mu
     match statement {
         Statement::Let { op, .. } => op.for_each_affine_mut(visit),
         Statement::Store { at, .. } => affine_subscripts_mut(at).for_each(&mut *visit),
-        Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
     }
     for inner in statement.blocks_mut().flatten() {
         for_each_affine_mut(inner, visit);

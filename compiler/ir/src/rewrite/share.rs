@@ -12,9 +12,9 @@ use crate::nest::{Block, Input, Kernel, Loop, LoopKind, Merge, Op, Reduction, St
 use crate::visit::for_each_definition;
 
 /// Replaces each definition by an equal earlier one that is visible: operations, loads, checks, and
-/// branches and reductions that only compute. Branches or reductions that differ only in their
-/// results become one, with the results of all. Returns the number of definitions and statements
-/// removed.
+/// branches, reductions and `while`s that only compute. Branches or reductions that differ only in
+/// their results become one, with the results of all. Returns the number of definitions and
+/// statements removed.
 pub fn share(kernel: &mut Kernel) -> usize {
     let mut finder = Finder::default();
     finder.before.resize(kernel.values.len());
@@ -33,7 +33,7 @@ enum First<'k> {
     Inner(Kept<'k>),
 }
 
-/// A branch or reduction that stays.
+/// A branch, reduction or `while` that stays.
 #[derive(Clone, Copy)]
 struct Kept<'k> {
     number: usize,
@@ -42,7 +42,7 @@ struct Kept<'k> {
     end: u32,
 }
 
-/// How a result of a branch or reduction is computed.
+/// How a result of a branch, reduction or `while` is computed.
 #[derive(Clone, PartialEq, Eq)]
 enum Gives {
     Joined(ValueId, ValueId),
@@ -53,18 +53,21 @@ enum Gives {
         inputs: Vec<Input>,
         field: usize,
     },
+    /// A value of the state of a `while`.
+    Carried(usize),
 }
 
 impl Gives {
     fn from(&self) -> Vec<ValueId> {
         match self {
             Gives::Joined(yes, no) => vec![*yes, *no],
+            Gives::Carried(_) => vec![],
             Gives::Reduced { inputs, .. } => inputs.iter().filter_map(|input| input.value()).collect(),
         }
     }
 }
 
-/// A branch or reduction that stays, with its results, or one that is removed.
+/// A branch, reduction or `while` that stays, with its results, or one that is removed.
 type Inner = Option<Vec<(ValueId, Gives)>>;
 
 #[derive(Default)]
@@ -78,7 +81,8 @@ struct Finder<'k> {
     /// The number of values defined so far, and for each value the number of those before it.
     defined: u32,
     before: SecondaryMap<ValueId, u32>,
-    /// The branches and reductions in the order of the text, without those inside removed ones.
+    /// The branches, reductions and `while`s in the order of the text, without those inside removed
+    /// ones.
     inner: Vec<Inner>,
     count: usize,
 }
@@ -92,7 +96,9 @@ impl<'k> Finder<'k> {
                     self.op(*value, op);
                     self.defines(statement);
                 }
-                Statement::If { .. } | Statement::Loop(Loop { kind: LoopKind::Reduce(_), .. }) => {
+                Statement::If { .. }
+                | Statement::Loop(Loop { kind: LoopKind::Reduce(_), .. })
+                | Statement::While(_) => {
                     self.inner(statement);
                     self.defines(statement);
                 }
@@ -153,7 +159,7 @@ impl<'k> Finder<'k> {
         self.reach.push(hash);
     }
 
-    /// Makes a branch or reduction produce results, each kind once.
+    /// Makes a branch, reduction or `while` produce results, each kind once.
     fn give(&mut self, number: usize, results: Vec<(ValueId, Gives)>) {
         let Some(given) = &mut self.inner[number] else { return };
         for (result, gives) in results {
@@ -168,7 +174,7 @@ impl<'k> Finder<'k> {
     }
 }
 
-/// The results of a branch or reduction, computed from values as `name` maps them.
+/// The results of a branch, reduction or `while`, computed from values as `name` maps them.
 fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(ValueId, Gives)> {
     match statement {
         Statement::If { results, .. } => {
@@ -182,6 +188,7 @@ fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(Val
             };
             reductions.iter().flat_map(reduced).collect()
         }
+        Statement::While(w) => w.state.iter().enumerate().map(|(k, s)| (s.result, Gives::Carried(k))).collect(),
         Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => vec![],
     }
 }
@@ -204,7 +211,7 @@ impl Rewriter {
                 let Some(given) = self.inner.next().flatten() else { return false };
                 let joined = |(result, gives)| match gives {
                     Gives::Joined(yes, no) => Some((result, yes, no)),
-                    Gives::Reduced { .. } => None,
+                    Gives::Reduced { .. } | Gives::Carried(_) => None,
                 };
                 *results = given.into_iter().filter_map(joined).collect();
             }
@@ -217,11 +224,16 @@ impl Rewriter {
                         (Gives::Reduced { merge, order, inputs, .. }, _) => {
                             reductions.push(Reduction { results: vec![result], merge, order, inputs });
                         }
-                        (Gives::Joined(..), _) => {}
+                        (Gives::Joined(..) | Gives::Carried(_), _) => {}
                     }
                 }
             }
-            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+            Statement::While(_) if self.inner.next().flatten().is_none() => return false,
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {}
         }
         for_each_use_mut(statement, &mut |value| *value = self.equality.of(*value));
         for inner in statement.blocks_mut() {

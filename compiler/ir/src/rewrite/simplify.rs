@@ -109,7 +109,7 @@ impl Simplifier<'_> {
                 }
             }
             Statement::Store { at, .. } => self.subscripts(at),
-            Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
         }
         out.push(statement);
     }

@@ -80,7 +80,11 @@ impl Seer<'_> {
                     }
                 }
                 Statement::Let { value, op } => self.terms[*value] = self.term(op),
-                Statement::Store { .. } | Statement::If { .. } | Statement::Loop(_) | Statement::Contract(_) => {}
+                Statement::Store { .. }
+                | Statement::If { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {}
             }
             statement.blocks_mut().for_each(|inner| self.block(inner));
         }

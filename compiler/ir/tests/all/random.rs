@@ -3,8 +3,9 @@
 
 use ir::build::Builder;
 use ir::nest::{
-    Buffer, BufferId, CheckKind, Extent, FunctionId, IndexId, Input, Law, LoopKind, Merge, Op, Program, Prologue,
-    Purpose, ReducerId, Relation, Requirement, Role, Site, SiteId, Statement, Subscript, Symbol, SymbolSource, ValueId,
+    Buffer, BufferId, CheckKind, Condition, Extent, FunctionId, IndexId, Input, Law, LoopKind, Merge, Op, Program,
+    Prologue, Purpose, ReducerId, Relation, Requirement, Role, Site, SiteId, Statement, Subscript, Symbol,
+    SymbolSource, ValueId,
 };
 use ir::rewrite::renumber;
 use ir::{
@@ -163,7 +164,7 @@ impl Maker<'_, '_> {
     fn statement(&mut self, depth: usize, stores: bool) {
         let number = [Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
         let dtype = self.c.of(&number);
-        match self.c.below(if depth == 0 { 8 } else { 13 }) {
+        match self.c.below(if depth == 0 { 8 } else { 14 }) {
             0 => {
                 let affine = self.c.affine(&self.indices);
                 self.keep(Op::Affine(affine));
@@ -253,12 +254,31 @@ impl Maker<'_, '_> {
                     }
                 }
             }
+            12 => self.while_(depth, dtype),
             _ => {
                 if stores {
                     self.contract(depth, dtype);
                 }
             }
         }
+    }
+
+    fn while_(&mut self, depth: usize, dtype: Dtype) {
+        let types: Vec<Dtype> = [dtype, Dtype::Bool].into_iter().take(self.c.below(3)).collect();
+        let first: Vec<ValueId> = types.iter().map(|dtype| self.value(*dtype)).collect();
+        let current: Vec<ValueId> = types.iter().map(|dtype| self.b.value(*dtype)).collect();
+        let (dims, values) = (self.dims(1), self.values.len());
+        self.values.extend(&current);
+        let condition = (self.c.below(3) > 0).then(|| {
+            let (body, value) = self.block(&dims, depth - 1, false, |m| m.value(Dtype::Bool));
+            Condition { body, value }
+        });
+        let next = |m: &mut Self| types.iter().map(|dtype| m.value(*dtype)).collect::<Vec<_>>();
+        let (body, next) = self.block(&dims, depth - 1, false, next);
+        self.values.truncate(values);
+        let state = first.into_iter().zip(current).zip(next).map(|((first, current), next)| [first, current, next]);
+        let results = self.b.while_(dims[0].clone(), state.collect(), condition, body);
+        self.values.extend(results);
     }
 
     fn contract(&mut self, depth: usize, dtype: Dtype) {

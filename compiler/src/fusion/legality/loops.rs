@@ -51,7 +51,11 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
             let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
             (matched, agree)
         }
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::Contract(_) => return None,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::If { .. }
+        | Statement::While(_)
+        | Statement::Contract(_) => return None,
     };
     if !agree {
         return None;
@@ -64,7 +68,7 @@ fn is_elementwise(block: &Block) -> bool {
     block.iter().all(|s| match s {
         Statement::Let { .. } | Statement::Store { .. } => true,
         Statement::If { then, otherwise, .. } => is_elementwise(then) && is_elementwise(otherwise),
-        Statement::Loop(_) | Statement::Contract(_) => false,
+        Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
     })
 }
 
