@@ -221,7 +221,39 @@ impl Pattern {
     }
 }
 
-/// An index and its range: `i`, `i < n`, `k <= i` or, in a reducer, `a <= k < b`.
+/// `loop states, counter while condition { lets; next }`.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The names of the state with their first values, in order; at least one.
+    pub states: Vec<State>,
+    /// The counter, `t < n` or `a <= t < b`, if there is one.
+    pub counter: Option<Binder>,
+    /// The condition after `while`, if there is one.
+    pub condition: Option<ExprId>,
+    /// One step: its result is the next state.
+    pub body: Block,
+}
+
+/// `name = first`, a part of the state of a loop.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The name.
+    pub name: Name,
+    /// Its value before the first step.
+    pub first: ExprId,
+}
+
+/// `{ lets; result }`, the body of a loop.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The statements before the result.
+    pub lets: Vec<Let>,
+    /// The result: any expression, or a tuple.
+    pub result: ExprId,
+}
+
+/// An index and its range: `i`, `i < n`, `k <= i` or, in a reducer or as the counter of a loop,
+/// `a <= k < b`.
 #[derive(Clone, Debug)]
 pub struct Binder {
     /// The index.
@@ -311,12 +343,15 @@ pub enum ExprKind {
     },
     /// `[a, b]`
     Array(Vec<ExprId>),
-    /// `(a, b)`: the result of a function only.
+    /// `(a, b)`: the result of a function or of a block only.
     Tuple(Vec<ExprId>),
+    /// `loop x = x0, t < n while c { next }`
+    Loop(Box<Loop>),
 }
 
 impl ExprKind {
-    /// Calls `visit` on each direct subexpression, the limits of indices first.
+    /// Calls `visit` on each direct subexpression, the limits of indices first. Those of a loop are
+    /// the values of its statements too.
     pub fn for_each_operand(&self, mut visit: impl FnMut(ExprId)) {
         match self {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => {}
@@ -341,6 +376,16 @@ impl ExprKind {
                 }
             }
             ExprKind::Array(parts) | ExprKind::Tuple(parts) => parts.iter().copied().for_each(visit),
+            ExprKind::Loop(one) => {
+                one.states.iter().for_each(|state| visit(state.first));
+                one.counter.iter().flat_map(Binder::bounds).for_each(|bound| visit(bound.limit));
+                one.condition.iter().copied().for_each(&mut visit);
+                for statement in &one.body.lets {
+                    statement.binders().into_iter().flat_map(Binder::bounds).for_each(|bound| visit(bound.limit));
+                    statement.values().into_iter().for_each(&mut visit);
+                }
+                visit(one.body.result);
+            }
         }
     }
 }

@@ -4,8 +4,8 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
-    Arg, BinaryOp, Binder, Bound, Decorator, Definition, Dtype, Equation, Expr, ExprId, ExprKind, Item, Let, Name,
-    Param, Pattern, Results, Span, Target, Type, UnaryOp,
+    Arg, BinaryOp, Binder, Block, Bound, Decorator, Definition, Dtype, Equation, Expr, ExprId, ExprKind, Item, Let,
+    Loop, Name, Param, Pattern, Results, Span, State, Target, Type, UnaryOp,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -65,12 +65,31 @@ pub(crate) struct Indices {
     pub(crate) filter: Option<E>,
 }
 
+/// An item in the head of a loop.
+pub(crate) enum LoopItem {
+    /// `name = first`
+    State(Name, E),
+    /// `t < n`, unless it is something else.
+    Counter(Subscript),
+}
+
+/// The block of a loop, which has been read before the loop.
+pub(crate) struct Body {
+    /// Where it begins.
+    pub(crate) start: u32,
+    pub(crate) block: Block,
+    /// How deep its expressions are.
+    pub(crate) depth: u32,
+}
+
 /// Where a binder stands.
 enum Bindery<'a> {
     /// In the brackets of a reducer of this name.
     Reducer(&'a Name),
     /// On the left side of a `let`.
     Array,
+    /// In the head of a loop.
+    Loop,
 }
 
 /// From byte to byte.
@@ -90,12 +109,17 @@ pub(crate) struct Builder<'s> {
     chains: Vec<(ExprId, Diagnostic)>,
     /// Whether the depth of this piece has already been reported.
     too_deep: bool,
+    /// How deep the expressions of this block are.
+    pub(crate) deepest: u32,
+    /// The blocks of the loops that have not been built yet.
+    pub(crate) bodies: Vec<Body>,
 }
 
 impl<'s> Builder<'s> {
     /// An empty tree over `source`.
     pub(crate) fn new(source: &'s str, errors: Errors) -> Builder<'s> {
-        Builder { source, exprs: PrimaryMap::new(), errors, tuples: vec![], chains: vec![], too_deep: false }
+        let (tuples, chains, bodies) = (vec![], vec![], vec![]);
+        Builder { source, exprs: PrimaryMap::new(), errors, tuples, chains, too_deep: false, deepest: 0, bodies }
     }
 
     /// The source text of a span.
@@ -125,6 +149,7 @@ impl<'s> Builder<'s> {
     /// Reports a piece that is deeper than the limit, once; counting then starts over.
     fn check_depth(&mut self, depth: u32, l: u32, r: u32) -> u32 {
         if depth <= MAX_DEPTH {
+            self.deepest = self.deepest.max(depth);
             return depth;
         }
         if !self.too_deep {
@@ -322,6 +347,39 @@ impl<'s> Builder<'s> {
         self.node(ExprKind::Reduce { callee, binders, filter, body }, below, l, r)
     }
 
+    /// `loop items while condition block`: at most one of the items is a counter.
+    pub(crate) fn loop_(&mut self, items: Vec<LoopItem>, condition: Option<E>, block: u32, l: u32, r: u32) -> E {
+        let body = self.bodies.iter().position(|body| body.start == block).map(|at| self.bodies.remove(at));
+        let Some(Body { block: body, depth, .. }) = body else { return self.hole(l, r) };
+        let mut below = depth.max(condition.map_or(0, |condition| condition.depth));
+        let (mut states, mut counter) = (vec![], None);
+        for item in items {
+            match item {
+                LoopItem::State(name, first) => {
+                    below = below.max(first.depth);
+                    states.push(State { name, first: first.id });
+                }
+                LoopItem::Counter(item) => {
+                    below = below.max(item.depth);
+                    let read = self.binder(&Bindery::Loop, &item);
+                    if counter.is_some() && read.is_some() {
+                        let error = Diagnostic::new(codes::LOOP, item.span, "a loop has one counter");
+                        self.errors.push(error.help("count the steps, and state the other end after `while`"));
+                    }
+                    counter = counter.or(read);
+                }
+            }
+        }
+        if states.is_empty() {
+            let error = Diagnostic::new(codes::LOOP, span(l, l + 4), "a loop has a state that its steps change");
+            self.errors.push(
+                error.help("give it a first value, `loop x = first, t < n { next }`; an array is `let y[i < n] = ...`"),
+            );
+        }
+        let condition = condition.map(|condition| condition.id);
+        self.node(ExprKind::Loop(Box::new(Loop { states, counter, condition, body })), below, l, r)
+    }
+
     /// Reads a subscript as an index: `k`, `k < n`, `k <= i`, `a <= k < b`.
     fn binder(&mut self, bindery: &Bindery<'_>, item: &Subscript) -> Option<Binder> {
         let (index, lower, upper) = match item.item {
@@ -332,7 +390,8 @@ impl<'s> Builder<'s> {
             ExprKind::Name(text) => Some(Name { text: text.clone(), span: index.span }),
             _ => None,
         });
-        if let Some(name) = name {
+        let counts = upper.is_some() || !matches!(bindery, Bindery::Loop);
+        if let Some(name) = name.filter(|_| counts) {
             if lower.is_some() && matches!(bindery, Bindery::Array) {
                 let message = format!("the index {} of an array begins at 0", quote(&name.text));
                 let help = "give it the number of elements, `k < b - a`, and add `a` where it is used";
@@ -344,9 +403,14 @@ impl<'s> Builder<'s> {
         // One error for an item is enough.
         let inside = |at: Span| item.span.start <= at.start && at.end <= item.span.end;
         self.chains.retain(|(_, error)| !inside(error.labels[0].span));
-        let message = format!("expected an index such as `k` or `k < n`, found {}", quote(self.text(item.span)));
+        let found = quote(self.text(item.span));
+        let message = format!("expected an index such as `k` or `k < n`, found {found}");
         let error = Diagnostic::new(codes::BINDER, item.span, message);
         self.errors.push(match bindery {
+            Bindery::Loop => {
+                let message = format!("expected a state `x = first` or a counter `t < n`, found {found}");
+                Diagnostic::new(codes::LOOP, item.span, message).help("a condition follows `while`")
+            }
             Bindery::Reducer(callee) => {
                 let callee = quote(&callee.text);
                 error.note(format!("what is applied to an argument, {callee}, is a reducer with its indices"))

@@ -20,4 +20,5 @@ crate::codes! {
     NO_RESULT = 26, "a block without a result";
     UNUSED_VALUE = 27, "a value in a block that nothing uses";
     POSITIONAL_AFTER_NAMED = 28, "a positional argument after a named one";
+    LOOP = 29, "a loop without state, or with something other than states and one counter";
 }

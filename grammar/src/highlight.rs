@@ -6,7 +6,7 @@ use crate::lexer::{Lexer, Tok};
 /// The class of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Highlight {
-    /// `fn`, `let`, `rec`, `if`, `then`, `else`, `where`.
+    /// `fn`, `let`, `if` and their like.
     Keyword,
     /// `f32` and its like.
     Type,
@@ -60,12 +60,12 @@ fn comment(source: &str, gap: std::ops::Range<usize>, found: &mut Vec<(Span, Hig
 
 fn class(tok: Tok) -> Option<Highlight> {
     Some(match tok {
-        Tok::Fn | Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where => Highlight::Keyword,
+        _ if tok.is_keyword() => Highlight::Keyword,
         Tok::Dtype(_) => Highlight::Type,
         Tok::Name | Tok::Hole => Highlight::Name,
         Tok::Number => Highlight::Number,
         Tok::Wrong => Highlight::Wrong,
-        Tok::Newline | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+        Tok::Newline | Tok::Block | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
         tok if tok.closes() || tok.closed_by().is_some() => Highlight::Bracket,
         _ => Highlight::Mark,
     })

@@ -70,12 +70,12 @@ pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("copy", "values are never changed: leave it out"),
 ];
 
-/// The alternative to loops, for a message.
-pub(crate) const NO_LOOPS: &str = "there are no loops: write `let y[i] = ...` for an array, `sum[i](...)` to reduce, `sum[k <= i](...)` for a running sum";
+/// The alternatives to `for`, for a message.
+pub(crate) const NO_LOOPS: &str = "write `let y[i] = ...` for an array, `sum[i](...)` to reduce, `sum[k <= i](...)` for a running sum, \
+                                   `loop x = first, t < n { next }` to repeat a step";
 
-/// The alternative to loops with a condition, for a message.
-const NO_WHILE: &str = "there are no loops, and nothing runs until a condition holds: write so many steps as calls, \
-                        `step(step(x))`, or let the program that calls this one repeat it";
+/// How to repeat something until a condition holds, for a message.
+const UNTIL: &str = "a loop that ends by a condition is `loop x = first while c { next }`";
 
 /// Keywords of other languages.
 pub(crate) const WORDS: &[(&str, Instead)] = &[
@@ -86,10 +86,8 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("lambda", ("functions have names: `fn f(x: f32) = ...`", None)),
     ("return", ("no `return` is needed: the last expression of a block is its result", Some(""))),
     ("for", (NO_LOOPS, None)),
-    ("while", (NO_WHILE, None)),
-    ("loop", (NO_WHILE, None)),
-    ("until", (NO_WHILE, None)),
-    ("do", (NO_LOOPS, None)),
+    ("until", (UNTIL, None)),
+    ("do", (UNTIL, None)),
     ("and", ("write `&&`", Some("&&"))),
     ("or", ("write `||`", Some("||"))),
     ("not", ("write `!`", Some("!"))),

@@ -3,9 +3,9 @@
 //! A newline or `;` ends a statement. A newline does not
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
 //! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
-//!   `where`, `if`, `let`, `rec`, `fn`, an opening bracket;
-//! - before a token that cannot begin one: `then`, `else`, `where`, `)`, `]`, `}`, `,`, `:`, `=`,
-//!   `->`, `{`.
+//!   `where`, `if`, `loop`, `while`, `let`, `rec`, `fn`, an opening bracket;
+//! - before a token that cannot begin one: `then`, `else`, `where`, `while`, `)`, `]`, `}`, `,`,
+//!   `:`, `=`, `->`, `{`.
 //!
 //! A line that begins with an operator begins a new statement, since `-x` may begin one. The parser
 //! sees statement ends as separators: never at the beginning or end of a block or a file, and never
@@ -77,8 +77,8 @@ struct Layout {
     tokens: Vec<Token>,
     /// The brackets that are open here.
     open: Vec<Open>,
-    /// The operators that wait for their right operand, and for each unfinished `if` the last of
-    /// its keywords.
+    /// The operators that wait for their right operand, the loops that wait for their block, and
+    /// for each unfinished `if` the last of its keywords.
     waiting: Vec<Tok>,
     /// A newline or `;` since the last token.
     pending: Option<Token>,
@@ -154,7 +154,12 @@ impl Layout {
         let operand_before = self.tokens.last().is_some_and(|previous| can_end(previous.tok));
         match tok {
             Tok::Comma | Tok::Colon | Tok::Where => self.waiting.truncate(base),
-            Tok::If | Tok::Bang | Tok::Caret => self.waiting.push(tok),
+            Tok::If | Tok::Loop | Tok::Bang | Tok::Caret => self.waiting.push(tok),
+            Tok::OpenBrace => {
+                if let Some(at) = self.waiting[base..].iter().rposition(|waiting| *waiting == Tok::Loop) {
+                    self.waiting.truncate(base + at);
+                }
+            }
             Tok::Minus if !operand_before => self.waiting.push(tok),
             Tok::Then | Tok::Else => {
                 let before = if tok == Tok::Then { Tok::If } else { Tok::Then };
@@ -271,6 +276,14 @@ fn can_begin(tok: Tok) -> bool {
     !tok.closes()
         && !matches!(
             tok,
-            Tok::Then | Tok::Else | Tok::Where | Tok::Comma | Tok::Colon | Tok::Equals | Tok::Arrow | Tok::OpenBrace
+            Tok::Then
+                | Tok::Else
+                | Tok::Where
+                | Tok::While
+                | Tok::Comma
+                | Tok::Colon
+                | Tok::Equals
+                | Tok::Arrow
+                | Tok::OpenBrace
         )
 }

@@ -256,6 +256,7 @@ impl Tok {
     pub(crate) fn text(self) -> Option<&'static str> {
         Some(match self {
             Tok::Fn => "fn", Tok::Let => "let", Tok::Rec => "rec", Tok::If => "if", Tok::Then => "then", Tok::Else => "else", Tok::Where => "where",
+            Tok::Loop => "loop", Tok::While => "while",
             Tok::Dtype(dtype) => dtype.name(),
             Tok::Hole => "_",
             Tok::OpenRound => "(", Tok::CloseRound => ")",
@@ -267,8 +268,14 @@ impl Tok {
             Tok::Plus => "+", Tok::Minus => "-", Tok::Star => "*", Tok::Slash => "/", Tok::Percent => "%",
             Tok::At => "@", Tok::Caret => "^",
             Tok::Name | Tok::Number | Tok::Newline | Tok::Wrong
-            | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+            | Tok::Block | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
         })
+    }
+
+    /// Whether it is a word with a meaning in the language, other than a type.
+    pub(crate) fn is_keyword(self) -> bool {
+        let of_statements = matches!(self, Tok::Fn | Tok::Let | Tok::Rec | Tok::Loop | Tok::While);
+        of_statements || matches!(self, Tok::If | Tok::Then | Tok::Else | Tok::Where)
     }
 
     /// Whether it is a comparison.

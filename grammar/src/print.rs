@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use crate::ast::{
-    Binder, Bound, Definition, Equation, ExprId, ExprKind, File, Function, Item, Pattern, Results, Target, Type,
+    Binder, Bound, Definition, Equation, ExprId, ExprKind, File, Function, Item, Loop, Pattern, Results, Target, Type,
 };
 
 impl Display for File {
@@ -41,34 +41,53 @@ impl File {
         }
         f.write_char('\n')?;
         for one in &function.lets {
-            self.definition(f, &one.definition)?;
+            writeln!(f, "  {}", self.definition(&one.definition))?;
         }
         writeln!(f, "  {}", self.expr(function.result))
     }
 
-    fn definition(&self, f: &mut Formatter<'_>, definition: &Definition) -> fmt::Result {
-        match definition {
+    fn loop_(&self, f: &mut Formatter<'_>, Loop { states, counter, condition, body }: &Loop) -> fmt::Result {
+        f.write_str("(loop")?;
+        for state in states {
+            write!(f, " {}={}", state.name.text, self.expr(state.first))?;
+        }
+        if let Some(counter) = counter {
+            write!(f, " {}", self.binders(std::slice::from_ref(counter), None))?;
+        }
+        if let Some(condition) = condition {
+            write!(f, " while {}", self.expr(*condition))?;
+        }
+        f.write_str(" {")?;
+        for one in &body.lets {
+            write!(f, "{}; ", self.definition(&one.definition))?;
+        }
+        write!(f, "{}}})", self.expr(body.result))
+    }
+
+    /// `y[i] = value`
+    fn definition<'a>(&'a self, definition: &'a Definition) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| match definition {
             Definition::Values { target: Target { pattern, binders }, value } => {
                 match pattern {
-                    Pattern::Name(name) => write!(f, "  {}", name.text)?,
+                    Pattern::Name(name) => f.write_str(&name.text)?,
                     Pattern::Tuple(names) => {
                         let names: Vec<_> = names.iter().map(|name| name.text.as_str()).collect();
-                        write!(f, "  ({})", names.join(" "))?;
+                        write!(f, "({})", names.join(" "))?;
                     }
                 }
                 if !binders.is_empty() {
                     write!(f, "{}", self.binders(binders, None))?;
                 }
-                writeln!(f, " = {}", self.expr(*value))
+                write!(f, " = {}", self.expr(*value))
             }
             Definition::Recurrence(equations) => {
-                f.write_str("  rec")?;
+                f.write_str("rec")?;
                 for Equation { name, binders, value } in equations {
                     write!(f, " {}{} = {}", name.text, self.binders(binders, None), self.expr(*value))?;
                 }
-                f.write_char('\n')
+                Ok(())
             }
-        }
+        })
     }
 
     fn ty<'a>(&'a self, ty: &'a Type) -> impl Display + 'a {
@@ -140,6 +159,7 @@ impl File {
             }
             ExprKind::Array(elements) => write!(f, "(array {})", self.list(elements)),
             ExprKind::Tuple(elements) => write!(f, "(tuple {})", self.list(elements)),
+            ExprKind::Loop(one) => self.loop_(f, one),
         }
     }
 

@@ -1,13 +1,14 @@
 //! From text to tree: cuts the tokens into the pieces that the grammar reads, and assembles
-//! functions from them.
+//! functions from them. The block of a loop is cut into pieces of its own before the piece that
+//! the loop stands in is read.
 //!
 //! The layout has matched all brackets, so where a piece ends does not depend on errors inside it,
 //! and each piece reports at most one error.
 
 use lalrpop_util::ParseError;
 
-use crate::ast::{Entry, ExprId, File, Function, Input, Let, Span};
-use crate::builder::{Builder, Header, Piece};
+use crate::ast::{Block, Entry, ExprId, File, Function, Input, Let, Span};
+use crate::builder::{Body, Builder, Header, Piece};
 use crate::diagnostic::Diagnostic;
 use crate::layout::{Lines, arrange};
 use crate::lexer::{Tok, Token};
@@ -35,6 +36,7 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
 /// assert!(grammar::is_unfinished("if c") && grammar::is_unfinished("@kernels(1)") && grammar::is_unfinished("let y"));
 /// assert!(grammar::is_unfinished("fn f(x: f32[n])\n") && grammar::is_unfinished("fn f(x: f32[n])\n -> f32[n]\n"));
 /// assert!(grammar::is_unfinished("if true then 1\n") && grammar::is_unfinished("let y[i < 3]") && !grammar::is_unfinished("fn f"));
+/// assert!(grammar::is_unfinished("loop x = 1, t < 3\n") && grammar::is_unfinished("loop x = 1 while x < 3 {\n"));
 /// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )") && !grammar::is_unfinished("f32"));
 /// ```
 pub fn is_unfinished(source: &str) -> bool {
@@ -56,6 +58,13 @@ fn read<'s, T: Default>(source: &'s str, how: impl FnOnce(&mut Reader<'s, '_>) -
         Reader { tokens: &tokens, at: 0, parser: PieceParser::new(), builder: Builder::new(source, errors) };
     let read = how(&mut reader);
     (read, reader.builder)
+}
+
+/// The owner of a block.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Function,
+    Loop,
 }
 
 struct Reader<'s, 't> {
@@ -114,28 +123,28 @@ impl Reader<'_, '_> {
             Some(Piece::Header(header)) => Some(*header),
             _ => None,
         };
-        let mut lets = vec![];
-        let mut result = None;
+        let mut body = None;
         if opening < limit && self.tokens[opening].tok == Tok::OpenBrace {
-            result = self.block(first, limit, &mut lets);
+            body = self.block(first, limit, Purpose::Function);
         } else if opening < limit {
             let end = self.find(limit, |tok| matches!(tok, Tok::Newline | Tok::Semicolon));
-            result = match self.piece(Tok::AsResult, end) {
-                Some(Piece::Result(result)) => Some(result),
+            body = match self.piece(Tok::AsResult, end) {
+                Some(Piece::Result(result)) => Some(Block { lets: vec![], result }),
                 _ => None,
             };
         }
         let end = self.tokens[self.at - 1].span.end;
         self.after_function(limit, Span { start: first, end });
         let Header { decorators, name, params, results, start } = header?;
-        Some(Function { decorators, name, params, results, lets, result: result?, span: Span { start, end } })
+        let Block { lets, result } = body?;
+        Some(Function { decorators, name, params, results, lets, result, span: Span { start, end } })
     }
 
-    /// Reads a block after its `{` and returns its result.
-    fn block(&mut self, first: u32, limit: usize, lets: &mut Vec<Let>) -> Option<ExprId> {
+    /// Reads a block after its `{`. Returns `None` if there is an error from `first` on.
+    fn block(&mut self, first: u32, limit: usize, purpose: Purpose) -> Option<Block> {
         let close = self.find(limit, |tok| tok == Tok::CloseBrace);
         let end = self.tokens.get(close).map_or(first, |token| token.span.end);
-        let mut results = vec![];
+        let (mut lets, mut results): (Vec<Let>, Vec<ExprId>) = (vec![], vec![]);
         let mut last_is_let = false;
         while self.at < close && !self.builder.errors.full() {
             let piece = self.find(close, |tok| matches!(tok, Tok::Newline | Tok::Semicolon));
@@ -168,27 +177,34 @@ impl Reader<'_, '_> {
             );
         }
         if result.is_none() {
-            let span = self.tokens[close].span;
-            let message = "expected the result of the function, found `}`";
-            let diagnostic = Diagnostic::new(codes::NO_RESULT, span, message);
-            self.builder.errors.push(match lets.last().and_then(|last| Some((last.span.end, bound(last)?))) {
-                Some((from, result)) => {
-                    let between = self.builder.text(Span { start: from, end: span.start });
-                    let (at, text) = match between.rsplit_once(['\n', ';']) {
-                        Some((before, indent)) if between.as_bytes()[before.len()] == b'\n' => {
-                            (from as usize + before.len() + 1, format!("{indent}    {result}\n"))
-                        }
-                        Some((before, _)) => (from as usize + before.len() + 1, format!(" {result}")),
-                        None => (from as usize, format!("; {result}")),
-                    };
-                    let help = format!("end the block with its result: `{result}`");
-                    let place = Span { start: at as u32, end: at as u32 };
-                    diagnostic.help(help).suggest(place, text)
-                }
-                None => diagnostic.help("end the block with an expression"),
-            });
+            self.no_result(purpose, self.tokens[close].span, lets.last());
         }
-        result
+        Some(Block { lets, result: result? })
+    }
+
+    /// Reports that a block ends at `close` without a result.
+    fn no_result(&mut self, purpose: Purpose, close: Span, last: Option<&Let>) {
+        let message = match purpose {
+            Purpose::Function => "expected the result of the function, found `}`",
+            Purpose::Loop => "expected the next state of the loop, found `}`",
+        };
+        let diagnostic = Diagnostic::new(codes::NO_RESULT, close, message);
+        self.builder.errors.push(match last.and_then(|last| Some((last.span.end, bound(last)?))) {
+            Some((from, result)) => {
+                let between = self.builder.text(Span { start: from, end: close.start });
+                let (at, text) = match between.rsplit_once(['\n', ';']) {
+                    Some((before, indent)) if between.as_bytes()[before.len()] == b'\n' => {
+                        (from as usize + before.len() + 1, format!("{indent}    {result}\n"))
+                    }
+                    Some((before, _)) => (from as usize + before.len() + 1, format!(" {result}")),
+                    None => (from as usize, format!("; {result}")),
+                };
+                let help = format!("end the block with its result: `{result}`");
+                let place = Span { start: at as u32, end: at as u32 };
+                diagnostic.help(help).suggest(place, text)
+            }
+            None => diagnostic.help("end the block with an expression"),
+        });
     }
 
     /// Skips tokens that wrongly follow a function on its line; after an error, skips everything up
@@ -244,16 +260,54 @@ impl Reader<'_, '_> {
         self.tokens.len()
     }
 
+    /// The tokens up to `end` with one token in the place of each loop's block, which is read here.
+    fn outline(&mut self, end: usize) -> Vec<Token> {
+        let mut outline = Vec::with_capacity(end - self.at);
+        // For each open bracket, the number of loops in it that lack their block.
+        let mut loops = vec![0u32];
+        while self.at < end {
+            let Token { tok, span } = self.tokens[self.at];
+            self.at += 1;
+            let waiting = loops.last_mut().filter(|waiting| tok == Tok::OpenBrace && **waiting > 0);
+            if let Some(waiting) = waiting {
+                *waiting -= 1;
+                let outer = std::mem::take(&mut self.builder.deepest);
+                let block = self.block(span.start, end, Purpose::Loop);
+                let depth = std::mem::replace(&mut self.builder.deepest, outer);
+                let span = Span { start: span.start, end: self.tokens[self.at - 1].span.end };
+                // If the block has an error, the loop around it is still read.
+                let block = block.unwrap_or_else(|| {
+                    let result = self.builder.hole(span.start, span.end).id;
+                    Block { lets: vec![], result }
+                });
+                self.builder.bodies.push(Body { start: span.start, block, depth });
+                outline.push(Token { tok: Tok::Block, span });
+                continue;
+            }
+            if tok.closed_by().is_some() {
+                loops.push(0);
+            } else if tok.closes() && loops.len() > 1 {
+                loops.pop();
+            } else if let (Tok::Loop, Some(waiting)) = (tok, loops.last_mut()) {
+                *waiting += 1;
+            }
+            outline.push(Token { tok, span });
+        }
+        outline
+    }
+
     /// Reads the tokens up to `end` as one piece of the grammar. Reports at most one error.
     fn piece(&mut self, read_as: Tok, end: usize) -> Option<Piece> {
-        let tokens = &self.tokens[self.at..end];
-        self.at = end;
+        let bodies = self.builder.bodies.len();
+        let outline = self.outline(end);
+        let tokens = outline.as_slice();
         let marker = (0, read_as, 0);
         let stream = std::iter::once(marker)
             .chain(tokens.iter().map(|token| (token.span.start, token.tok, token.span.end)))
             .map(Ok);
         let parsed = self.parser.parse(&mut self.builder, stream);
         self.builder.end_piece();
+        self.builder.bodies.truncate(bodies);
         match parsed {
             Ok(piece) => Some(piece),
             Err(error) => {
@@ -287,7 +341,7 @@ impl Reader<'_, '_> {
 /// Whether one of the expected tokens may begin the next line, in which case a newline before it
 /// does not end the statement.
 fn may_follow(expected: &[String]) -> bool {
-    const IN_THE_NEXT_LINE: [&str; 8] = ["then", "else", "=", "->", "{", ",", ":", "fn"];
+    const IN_THE_NEXT_LINE: [&str; 10] = ["then", "else", "while", "block", "=", "->", "{", ",", ":", "fn"];
     expected.iter().any(|terminal| IN_THE_NEXT_LINE.contains(&terminal.trim_matches('"')))
 }
 

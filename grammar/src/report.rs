@@ -87,6 +87,8 @@ struct Expected(Vec<String>);
 
 impl Expected {
     fn new(mut terminals: Vec<String>) -> Expected {
+        // The block of a loop begins with a brace.
+        terminals.iter_mut().filter(|terminal| *terminal == "block").for_each(|block| "{".clone_into(block));
         // Before `=`, a name has been taken for the name of an argument. Any other operator could
         // have followed it as well.
         if terminals.len() == 2 && ["\"(\"", "\"[\""].iter().all(|open| terminals.iter().any(|other| other == open)) {
@@ -111,8 +113,8 @@ impl Expected {
 
     /// In words, grouped by kind.
     fn describe(&self, may_end: bool) -> String {
-        const PUNCTUATION: [&str; 16] =
-            ["fn", "let", "then", "else", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@", "<", "<="];
+        const PUNCTUATION: [&str; 17] =
+            ["fn", "let", "then", "else", "while", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@", "<", "<="];
         let mut words = vec![];
         if self.operand() {
             words.push("an expression".to_owned());
@@ -164,7 +166,7 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
     let may_end = place.read_as != Tok::AsHeader
         && open_brackets(before) == 0
         && expected.operator()
-        && !["then", "else"].iter().any(|terminal| expected.has(terminal));
+        && !["then", "else", "{"].iter().any(|terminal| expected.has(terminal));
     let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
     let diagnostic = Diagnostic::new(codes::SYNTAX, found.span, message);
     if let Some((token, (help, instead))) = foreign_word(found, before.last(), place) {
@@ -214,7 +216,7 @@ fn describe(found: Token, place: &Place<'_, '_>) -> String {
         Tok::Newline if found.span.end as usize >= place.source.len() => "the end of the input".to_owned(),
         Tok::Newline => "the end of the line".to_owned(),
         Tok::Dtype(dtype) => format!("the type `{}`", dtype.name()),
-        Tok::Fn | Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where => {
+        tok if tok.is_keyword() => {
             format!("the keyword `{}`", text(found, place.source))
         }
         _ => quote(text(found, place.source)),
@@ -268,8 +270,10 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         tok if before.is_empty() && place.read_as != Tok::AsResult && tok.operates() && tok != Tok::Minus => {
             "a line that begins with an operator is a new statement: end the line before it with the operator"
         }
-        Tok::Let | Tok::Rec | Tok::If | Tok::Then | Tok::Else | Tok::Where | Tok::Dtype(_)
-            if expected.has("name") && !expected.operand() && !expected.has("dtype") =>
+        tok if (matches!(tok, Tok::Dtype(_)) || (tok.is_keyword() && tok != Tok::Fn))
+            && expected.has("name")
+            && !expected.operand()
+            && !expected.has("dtype") =>
         {
             return Some(format!("`{}` has a meaning in the language: choose another name", text(found, place.source)));
         }
@@ -277,6 +281,10 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
             "a recurrence has indices: `let rec y[t < n] = ...`"
         }
         Tok::Rec => "write `let rec y[t < n] = ...` for an array that refers to earlier elements of itself",
+        Tok::While => "a loop that ends by a condition is `loop x = first while c { next }`",
+        _ if expected.has("{") && expected.has("while") => {
+            "a loop has a block for its steps: `loop x = first, t < n { next }`"
+        }
         Tok::Where if before.last().is_some_and(|last| last.tok == Tok::OpenSquare) => {
             "name the index before its condition: `sum[i where c](e)`"
         }

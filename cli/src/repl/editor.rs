@@ -157,9 +157,9 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Words that begin an entry.
-const KEYWORDS: [&str; 19] = [
-    "fn", "let", "rec", "if", "then", "else", "where", "load", "bool", "i8", "u8", "i32", "i64", "u32", "u64", "f16",
-    "bf16", "f32", "f64",
+const KEYWORDS: [&str; 21] = [
+    "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "load", "bool", "i8", "u8", "i32", "i64",
+    "u32", "u64", "f16", "bf16", "f32", "f64",
 ];
 
 /// The names that completion and highlighting know.

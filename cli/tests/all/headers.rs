@@ -175,7 +175,7 @@ fn header(folder: &tempfile::TempDir, source: &str, emit: &str) -> String {
 #[test]
 fn headers_compile_whatever_the_names_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    let words = ["fn", "let", "rec", "if", "then", "else", "where", "true", "false", "bool", "_"];
+    let words = ["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "true", "false", "bool", "_"];
     let mut names = macros();
     assert!(names.len() > 500, "the headers have macros: {}", names.len());
     // A sample of the names in capitals is enough.

@@ -95,6 +95,11 @@ impl Checker<'_> {
                 self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message));
                 None
             }
+            ExprKind::Loop(_) => {
+                let message = "loops of this form cannot be run yet";
+                self.report.error(Diagnostic::new(codes::LOOP_FORM, here.span, message));
+                None
+            }
         }
     }
 

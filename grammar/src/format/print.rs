@@ -82,6 +82,7 @@ impl Printer<'_, '_> {
             Kind::Dedent => {
                 self.levels.pop();
             }
+            Kind::Open => self.groups.push(true),
             Kind::Close => {
                 self.groups.pop();
             }
@@ -118,6 +119,7 @@ impl Printer<'_, '_> {
                 Kind::Break(_) if comment => return false,
                 Kind::Break(place) => column += usize::from(place.space),
                 Kind::TrailingComma => column += usize::from(groups == 0),
+                Kind::Open => groups += 1,
                 Kind::Close => groups = groups.saturating_sub(1),
                 Kind::End(_) | Kind::Value { .. } => break,
                 Kind::Indent(_) | Kind::Dedent => {}

@@ -2,8 +2,8 @@
 //! print, with groups that are broken as a whole (after Oppen, "Prettyprinting", 1980).
 //!
 //! Lines break only where the layout rule ignores a line end: after an opening bracket and after
-//! `,` inside brackets; after an operator, `=`, `then` and `else`; before `else` and a closing
-//! bracket. A comment stays behind the token that it follows and is printed at the next line break.
+//! `,` inside brackets and between the states of a loop; after an operator, `=`, `then` and `else`;
+//! before `else`, `while` and a closing bracket. A comment stays behind the token that it follows and is printed at the next line break.
 
 use std::ops::Range;
 
@@ -38,6 +38,8 @@ pub(super) enum Kind {
     Indent(usize),
     /// Takes back the last indentation.
     Dedent,
+    /// The beginning of a group that is always broken: several statements.
+    Open,
     /// The end of a group.
     Close,
 }
@@ -182,6 +184,12 @@ impl Shaper<'_, '_> {
     fn block(&mut self) {
         self.push(Kind::Indent(1));
         self.take_spaced();
+        self.statements();
+        self.take();
+    }
+
+    /// The statements of a block, each on lines of its own.
+    fn statements(&mut self) {
         let mut first = true;
         while let Some(tok) = self.tok()
             && tok != Tok::CloseBrace
@@ -202,17 +210,71 @@ impl Shaper<'_, '_> {
         }
         self.push(Kind::Dedent);
         self.push(Kind::End(End { closes: true, ..End::default() }));
+    }
+
+    /// `loop x = x0, t < n while c { next }`. A block with statements takes several lines.
+    fn loop_(&mut self) {
+        let from = self.items.len();
+        self.push(Kind::Indent(1));
         self.take();
+        self.push(Kind::Space);
+        while let Some(tok) = self.tok()
+            && tok != Tok::OpenBrace
+        {
+            let at = self.at;
+            match tok {
+                Tok::Comma => {
+                    self.take();
+                    self.push(Kind::Break(LINE));
+                }
+                Tok::While => {
+                    self.push(Kind::Break(LINE));
+                    self.take();
+                    self.push(Kind::Space);
+                }
+                Tok::Equals => {
+                    self.take_spaced();
+                    self.push(Kind::Space);
+                }
+                _ => self.expr(0, true),
+            }
+            if self.at == at {
+                self.take();
+            }
+        }
+        self.push(Kind::Dedent);
+        self.group(from);
+        self.push(Kind::Space);
+        let block = self.items.len();
+        let statements = self.text.tokens.get(self.at + 1).is_some_and(|first| first.tok == Tok::Let);
+        if statements {
+            self.push(Kind::Open);
+        }
+        self.push(Kind::Indent(1));
+        self.take();
+        if statements {
+            self.statements();
+            self.push(Kind::Close);
+            self.take();
+        } else {
+            self.push(Kind::Break(LINE));
+            self.expr(0, true);
+            self.push(Kind::Dedent);
+            self.push(Kind::Break(Break { closes: true, ..LINE }));
+            self.take();
+            self.group(block);
+        }
     }
 
     /// `target = value`, or `rec` and the arrays of a recurrence, each on a line of its own.
     fn definitions(&mut self) {
-        if self.tok() == Some(Tok::Rec) {
+        let recurrence = self.tok() == Some(Tok::Rec);
+        if recurrence {
             self.take();
             self.push(Kind::Space);
         }
         // Values go on to the right of the names below them.
-        let several = self.has_several(self.at, self.end_of_statement());
+        let several = recurrence && self.has_several(self.at, self.end_of_statement());
         self.push(Kind::Indent(if several { 2 } else { 0 }));
         self.operand();
         self.value();
@@ -254,10 +316,26 @@ impl Shaper<'_, '_> {
         let after = |at: usize| tokens.get(at).map_or(at, |token| token.partner.max(at) + 1);
         let mut at = match tokens.get(from).map(|token| token.tok) {
             Some(Tok::Name | Tok::Dtype(_) | Tok::Number | Tok::OpenRound | Tok::OpenSquare) => after(from),
+            Some(Tok::Loop) => after(self.block_of_loop(from)),
             _ => return from,
         };
         while tokens.get(at).is_some_and(|token| is_bracket(token.tok) && !token.begins) {
             at = after(at);
+        }
+        at
+    }
+
+    /// The index of the `{` of the loop at index `from`.
+    fn block_of_loop(&self, from: usize) -> usize {
+        let mut at = from + 1;
+        while let Some(token) = self.text.tokens.get(at)
+            && token.tok != Tok::OpenBrace
+        {
+            at = match token.tok {
+                Tok::Loop => self.block_of_loop(at),
+                _ => at,
+            };
+            at = self.text.tokens.get(at).map_or(at, |token| token.partner.max(at) + 1);
         }
         at
     }
@@ -311,6 +389,7 @@ impl Shaper<'_, '_> {
                 Some(Tok::If) => return self.condition(),
                 Some(Tok::OpenRound) => self.parentheses(),
                 Some(Tok::OpenSquare) => self.bracket(),
+                Some(Tok::Loop) => self.loop_(),
                 Some(Tok::Name | Tok::Number | Tok::Hole | Tok::Dtype(_)) => self.take(),
                 _ => return,
             }

@@ -336,3 +336,25 @@ fn bounds_and_conditions_of_indices() {
         "fn f(x: f32[n]) {\n    let y[i where i > 0] = x[i]\n    y\n}",
     ]));
 }
+
+#[test]
+fn loops() {
+    insta::assert_snapshot!(report(&[
+        "fn f() = loop t < 3 { t }",
+        "fn f() = loop x = 1, t < 3, k < 4 { x }",
+        "fn f() = loop x = 1, x > 2 { x }",
+        "fn f() = loop x = 1, t { x }",
+        "fn f() = loop x = 1, t < 3",
+        "fn f() = loop x = 1 t < 3 { x }",
+        "fn f() = loop x = 1, t < 3 { let y = x }",
+        "fn f() = loop x = 1, t < 3 { x; x }",
+        "fn f() = loop x = 1, t < 3 { }",
+        "fn f() {\n    let a = loop x = 1, t < 3 {\n        let y = +\n        let z = )\n        y $\n    }\n    let b = +\n    a\n}",
+        "fn f() = while x < 3 { x }",
+        "fn f() {\n    while x < 3 { x }\n}",
+        "fn loop(x: f32) = x",
+        "fn f(while: f32) = 1",
+        "fn f() {\n    let loop = 1\n    loop\n}",
+        "fn f(n: i64) = if n < 3 { 1 } else { 2 }",
+    ]));
+}

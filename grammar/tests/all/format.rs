@@ -315,3 +315,21 @@ fn large_programs_take_linear_time() {
         assert!(seconds < 20.0, "{begin}: {seconds} s");
     }
 }
+
+#[test]
+fn loops() {
+    stays("fn f(a: f64) = loop x = a, t < 100 while abs(x * x - a) > 1e-12 * a { (x + a / x) / 2 }\n");
+    becomes(
+        "fn f(x: f64) { let (_,k)=loop a=1,k=0 while a<x{let b=a+x\n(b,k+1)}\nk }",
+        "fn f(x: f64) {\n    let (_, k) = loop a = 1, k = 0 while a < x {\n        let b = a + x\n        (b, k + 1)\n    }\n    k\n}\n",
+    );
+    becomes("fn f()=2*loop x=1,t<3{x}[0]+1", "fn f() = 2 * loop x = 1, t < 3 { x }[0] + 1\n");
+    stays(
+        "fn escape(c_re: f32[n], c_im: f32[n]) -> i32[n] {\n    \
+             let (_, _, k)[i] = loop re = 0, im = 0, k = i32(0) while re * re + im * im < 4 && k < 200 {\n        \
+                 (re * re - im * im + c_re[i], 2 * re * im + c_im[i], k + 1)\n    \
+             }\n    \
+             k\n}\n",
+    );
+    stays("fn f(x: f64) = loop t < 3, x = 1 {\n    # The step.\n    let y = x\n\n    y  # next\n}\n");
+}

@@ -225,3 +225,36 @@ fn what_is_no_program() {
         rejected(source);
     }
 }
+
+#[test]
+fn loops_have_states_a_counter_and_a_condition() {
+    let table = [
+        ("loop x = a, t < n { x + 1 }", "(loop x=a [t<n] {(+ x 1)})"),
+        ("loop t <= n, x = 1 while x < 9 { x * 2 }", "(loop x=1 [t<=n] while (< x 9) {(* x 2)})"),
+        ("loop x = a, 1 <= t < n { let y = x; y }", "(loop x=a [1<=t<n] {y = x; y})"),
+        ("loop x = a, y = b while c { (y, x) }", "(loop x=a y=b while c {(tuple [y x])})"),
+        ("1 + loop x = a while c { x } * 2", "(+ 1 (* (loop x=a while c {x}) 2))"),
+        ("f(loop x = a, t < n { x }, b)", "(f (loop x=a [t<n] {x}) b)"),
+        ("(loop x = a, t < n { x })[0]", "(at (loop x=a [t<n] {x}) 0)"),
+        (
+            "loop x = loop y = a, t < n { y }, t < n { loop z = x, k < t { z } }",
+            "(loop x=(loop y=a [t<n] {y}) [t<n] {(loop z=x [k<t] {z})})",
+        ),
+        ("if loop x = c, t < n { !x } then a else b", "(if (loop x=c [t<n] {(! x)}) a b)"),
+    ];
+    for (source, tree) in table {
+        assert_eq!(expr(source), tree, "{source}");
+    }
+    let lines = "let x = loop a = 1,\n b = 2\n while a < b\n {\n let c = a + b; let d[i < 2] = c\n\n (c, d[0]) }\n x";
+    assert_eq!(block(lines), "x = (loop a=1 b=2 while (< a b) {c = (+ a b); d[i<2] = c; (tuple [c (at d 0)])}); x");
+    [
+        "loop x = a { (x, }",
+        "loop { 1 }",
+        "loop x { x }",
+        "loop x = a",
+        "loop x = a, t < n",
+        "(loop x = (a, b), t < n { x })",
+    ]
+    .into_iter()
+    .for_each(|source| rejected(&format!("fn f() = {source}")));
+}

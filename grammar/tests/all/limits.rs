@@ -37,6 +37,8 @@ fn depth_beyond_the_limit_is_one_error() {
         format!("{}x", "if c then a else ".repeat(MILLION / 2)),
         format!("{}x{}", "if ".repeat(MILLION / 2), " then a else b".repeat(MILLION / 2)),
         format!("{}x", "x < ".repeat(MILLION)),
+        format!("{}x{}", "loop x = a, t < n {".repeat(MILLION / 2), "}".repeat(MILLION / 2)),
+        format!("{}x{}", "loop x = ".repeat(MILLION / 2), ", t < n { x }".repeat(MILLION / 2)),
     ];
     for expr in deep {
         let found = codes_of(result(&expr));
@@ -52,6 +54,7 @@ fn the_limit_itself_is_allowed() {
         format!("{}1{}", "(".repeat(MAX_DEPTH as usize - 1), ")".repeat(MAX_DEPTH as usize - 1)),
         format!("{}{}", "f(".repeat(MAX_DEPTH as usize), ")".repeat(MAX_DEPTH as usize)),
         format!("{}{}", "[".repeat(MAX_DEPTH as usize), "]".repeat(MAX_DEPTH as usize)),
+        format!("{}x{}", "loop x = a, t < n {".repeat(MAX_DEPTH as usize - 2), "}".repeat(MAX_DEPTH as usize - 2)),
     ];
     for expr in fits {
         let source = result(&expr);

@@ -5,9 +5,9 @@ use grammar::ast::{Binder, ExprKind, File, Item, Results, Span, Type};
 use proptest::prelude::*;
 
 const TOKENS: &[&str] = &[
-    "fn", "let", "rec", "if", "then", "else", "where", "f32", "i64", "bool", "x", "y", "sum", "n", "_", "1", "2.5",
-    "1e-3", "(", ")", "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+", "-", "*", "/",
-    "%", "@", "^", ";", "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
+    "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "f32", "i64", "bool", "x", "y", "sum", "n",
+    "_", "1", "2.5", "1e-3", "(", ")", "[", "]", "{", "}", ",", ":", "->", "=", "||", "&&", "!", "==", "<", "<=", "+",
+    "-", "*", "/", "%", "@", "^", ";", "\n", "#", "$", "é", "\"", "&", "//", "for", "float", "3x",
 ];
 
 /// Tokens in an order that is likely in a program, so that much of it parses.
@@ -34,6 +34,8 @@ const PHRASES: &[&str] = &[
     "(",
     ")",
     "f(x, axis = 1)",
+    "loop x = 1, t < n {",
+    " while x < y {",
 ];
 
 fn check(source: &str) {

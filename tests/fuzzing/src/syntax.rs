@@ -36,6 +36,13 @@ pub fn children(expr: &Expr) -> Vec<ExprId> {
             all
         }
         ExprKind::Array(parts) | ExprKind::Tuple(parts) => parts.clone(),
+        ExprKind::Loop(one) => {
+            let mut all: Vec<_> = one.states.iter().map(|state| state.first).collect();
+            all.extend(ends(one.counter.as_slice()).chain(one.condition));
+            all.extend(statements(&one.body.lets));
+            all.push(one.body.result);
+            all
+        }
     }
 }
 
@@ -44,15 +51,17 @@ fn ends(binders: &[Binder]) -> impl Iterator<Item = ExprId> {
     binders.iter().flat_map(Binder::bounds).map(|bound| bound.limit)
 }
 
+/// The outermost expressions of statements, bounds of indices included.
+fn statements(lets: &[Let]) -> impl Iterator<Item = ExprId> {
+    let ends = |one: &Let| -> Vec<ExprId> {
+        one.binders().into_iter().flat_map(Binder::bounds).map(|bound| bound.limit).collect()
+    };
+    lets.iter().flat_map(move |one| [ends(one), one.values()].concat())
+}
+
 /// The outermost expressions of a function's body, bounds of indices included.
 pub fn roots(function: &Function) -> Vec<ExprId> {
-    let mut all = vec![];
-    for statement in &function.lets {
-        all.extend(statement.binders().into_iter().flat_map(Binder::bounds).map(|bound| bound.limit));
-        all.extend(statement.values());
-    }
-    all.push(function.result);
-    all
+    statements(&function.lets).chain([function.result]).collect()
 }
 
 /// Every expression of a function's body.

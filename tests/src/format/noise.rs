@@ -16,7 +16,7 @@ const NOISE: &[(usize, &str)] = &[
     (1, "\t"),
 ];
 
-const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "nan", "inf"];
+const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "nan", "inf"];
 
 /// The program with line ends, comments and long names inserted. Its tree changes only in names.
 pub fn noisy(source: &str, words: &[u16]) -> String {
@@ -58,12 +58,12 @@ pub fn noisy(source: &str, words: &[u16]) -> String {
 /// Whether a statement may end behind a token.
 fn ends(token: &str) -> bool {
     let word = token.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.');
-    (word && !WORDS[..7].contains(&token)) || matches!(token, ")" | "]" | "}")
+    (word && !WORDS[..9].contains(&token)) || matches!(token, ")" | "]" | "}")
 }
 
 /// Whether a statement may begin with a token.
 fn begins(token: &str) -> bool {
-    !matches!(token, "then" | "else" | "where" | ")" | "]" | "}" | "," | ":" | "=" | "->" | "{")
+    !matches!(token, "then" | "else" | "where" | "while" | ")" | "]" | "}" | "," | ":" | "=" | "->" | "{")
         && !token.starts_with('#')
 }
 

@@ -179,7 +179,7 @@ impl Writer<'_> {
         if depth >= DEPTH {
             return self.atom();
         }
-        match self.choices.below(16) {
+        match self.choices.below(17) {
             0 | 1 => self.atom(),
             2..=5 => {
                 let level: &[&str] = match self.choices.below(5) {
@@ -244,12 +244,40 @@ impl Writer<'_> {
                 });
                 self.put("]");
             }
+            15 => self.loop_(depth + 1),
             _ => {
                 self.put("[");
                 self.list(0, &mut |w| w.expr(depth + 1));
                 self.put("]");
             }
         }
+    }
+
+    fn loop_(&mut self, depth: usize) {
+        self.put("loop ");
+        if self.choices.chance(30) {
+            self.one_of(&["t < n, ", "1 <= t<= 9,"]);
+        }
+        for _ in 0..self.choices.below(3) {
+            self.name();
+            self.one_of(&[" = ", "="]);
+            self.expr(depth);
+            self.one_of(&[", ", ","]);
+        }
+        self.put("x = ");
+        self.expr(depth);
+        if self.choices.chance(50) {
+            self.put(" while ");
+            self.expr(depth);
+        }
+        self.one_of(&[" {", "{ ", " {\n"]);
+        if depth < DEPTH {
+            for _ in 0..self.choices.below(3) {
+                self.statement();
+            }
+        }
+        self.expr(depth);
+        self.one_of(&[" }", "}", "\n}", ";}"]);
     }
 
     /// An operand of any operator: an atom, or an expression in brackets.
