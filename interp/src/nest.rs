@@ -8,6 +8,7 @@
 //! which it began. An iteration of a loop over kernels finds nothing of what the
 //! one before has stored, except what the loop carries, which must be stored completely.
 
+mod keyed;
 mod scheduled;
 mod sharing;
 mod tree;
@@ -25,6 +26,7 @@ use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 
 use crate::reduce::{Merger, Reduction, Running, State};
 use crate::scalar::{self, Evaluator};
+use keyed::Keyed;
 pub use scheduled::run_scheduled;
 use sharing::Sharing;
 use tree::Run;
@@ -257,6 +259,8 @@ struct Machine<'p, 'a> {
     values: Vec<Scalar>,
     /// The prefixes of the scans that are running, by the value that each defines.
     prefixes: Vec<Option<RunningPrefix<'p>>>,
+    /// The reduction by key that is running.
+    keyed: Option<Keyed>,
     /// Advances with every iteration.
     clock: u64,
     /// The time at which the kernel began.
@@ -294,6 +298,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             indices: vec![0; indices.len()],
             values: values.values().map(|dtype| Scalar::zero(*dtype)).collect(),
             prefixes: values.values().map(|_| None).collect(),
+            keyed: None,
             clock,
             began: clock,
             around: vec![],
@@ -332,6 +337,9 @@ impl<'p, 'a> Machine<'p, 'a> {
                 Ok(())
             }
             Statement::Store { buffer, at, value } => self.store(statement, *buffer, at, self.get(*value)),
+            Statement::Scatter { buffer, at, value, monoid } => {
+                self.scatter(statement, *buffer, at, self.get(*value), *monoid)
+            }
             Statement::If { condition, then, otherwise, results } => {
                 let taken = self.get(*condition) == Scalar::Bool(true);
                 self.block(if taken { then } else { otherwise })?;
@@ -370,6 +378,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 }
                 Ok(())
             }
+            LoopKind::Keyed { keys, row } => self.keyed(l, keys, *row),
             LoopKind::Scan => {
                 for statement in &l.body {
                     if let Statement::Let { value, op: Op::Prefix(prefix) } = statement {
@@ -553,6 +562,12 @@ impl<'p, 'a> Machine<'p, 'a> {
             return Err(Stop::Access(statement, Problem::View));
         }
         let element = self.element(statement, seen.as_deref().unwrap_or(&memory.shape), at)?;
+        self.get_stored(statement, buffer, element)
+    }
+
+    /// An element, which has been stored where this iteration may rely on it.
+    fn get_stored(&mut self, statement: &'p Statement, buffer: BufferId, element: usize) -> Step<'p, Scalar> {
+        let memory = &self.memory[slot(buffer)];
         if let Some(time) = memory.stored.get(element) {
             let visible = |(began, iteration): &(u64, u64)| *time < *began || *time >= *iteration;
             let since = if memory.scratch { self.outermost } else { 1 };
@@ -569,6 +584,11 @@ impl<'p, 'a> Machine<'p, 'a> {
     fn store(&mut self, statement: &'p Statement, buffer: BufferId, at: &[Subscript], value: Scalar) -> Step<'p> {
         let element = self.element(statement, &self.memory[slot(buffer)].shape, at)?;
         self.traffic(buffer).stores += 1;
+        self.put(statement, buffer, element, value)
+    }
+
+    /// Stores an element.
+    fn put(&mut self, statement: &'p Statement, buffer: BufferId, element: usize, value: Scalar) -> Step<'p> {
         let memory = &mut self.memory[slot(buffer)];
         let since = if memory.scratch { self.outermost } else { self.began };
         let (Some(time), Contents::Own(array)) = (memory.stored.get_mut(element), &mut memory.contents) else {

@@ -129,6 +129,47 @@ impl<'p> Reduction<'p> {
     }
 }
 
+/// The reduction of the elements of one key, in the order by keys.
+pub struct ByKey {
+    identity: Scalar,
+    /// The results of chunks that have an element, with their numbers.
+    chunks: Vec<(i64, Scalar)>,
+}
+
+impl ByKey {
+    /// A reduction of no elements yet.
+    pub fn new(monoid: Monoid, dtype: Dtype) -> ByKey {
+        ByKey { identity: monoid.identity(dtype), chunks: vec![] }
+    }
+
+    /// Takes the next element, which belongs to the chunk of that number.
+    pub fn push(&mut self, monoid: Monoid, chunk: i64, value: Scalar) {
+        if self.chunks.last().is_none_or(|(last, _)| *last != chunk) {
+            self.chunks.push((chunk, self.identity));
+        }
+        if let Some((_, result)) = self.chunks.last_mut() {
+            *result = binary(monoid.primitive(), *result, value);
+        }
+    }
+
+    /// The result of all elements. A chunk without elements has the identity, which changes
+    /// nothing.
+    pub fn finish(self, monoid: Monoid) -> Scalar {
+        let mut results = self.chunks;
+        while results.len() > 1 {
+            let mut next: Vec<(i64, Scalar)> = vec![];
+            for (number, result) in results {
+                match next.last_mut() {
+                    Some((pair, left)) if *pair == number / 2 => *left = binary(monoid.primitive(), *left, result),
+                    _ => next.push((number / 2, result)),
+                }
+            }
+            results = next;
+        }
+        results.pop().map_or(self.identity, |(_, result)| result)
+    }
+}
+
 /// The result of a chunk in the order by lanes.
 fn lanes(merger: &mut Merger<'_>, chunk: &[Scalar]) -> State {
     let mut lane = vec![merger.identity(); LANES];

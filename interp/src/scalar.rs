@@ -172,7 +172,11 @@ impl<'f> Evaluator<'f> {
                     }
                 }
                 // A scalar function contains no other statements.
-                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
+                Statement::Store { .. }
+                | Statement::Scatter { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {}
             }
         }
     }

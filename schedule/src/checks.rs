@@ -85,6 +85,7 @@ fn leading(l: &Loop) -> Option<Block> {
             }
             Statement::Let { .. } => {}
             Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
             | Statement::While(_)

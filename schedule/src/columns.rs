@@ -67,7 +67,7 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
         fits &= inner.dims.iter().all(|(_, extent)| extent.as_size().is_some());
         fits &= match &inner.kind {
             LoopKind::Parallel | LoopKind::Scan => true,
-            LoopKind::Serial => false,
+            LoopKind::Serial | LoopKind::Keyed { .. } => false,
             LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
         };
         let Some((row, _)) = inner.dims.last() else { continue };
@@ -101,7 +101,8 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     let (columns, down) = (extents(l)?, extents(rows)?);
     let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
     let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
-    if strips(program, part).is_none() || !lengths || stores {
+    let joins = rows.dims.iter().any(|(index, _)| part.joins.contains(index));
+    if joins || strips(program, part).is_none() || !lengths || stores {
         return None;
     }
     let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);

@@ -63,7 +63,11 @@ impl Forwarding<'_> {
                         known.push(Stored { buffer: *buffer, at: at.clone(), value: *value });
                     }
                 }
-                Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                Statement::Scatter { .. }
+                | Statement::If { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {
                     for inner in statement.blocks_mut() {
                         self.block(inner, &mut known.clone());
                     }

@@ -9,6 +9,7 @@
 //! | `hoist` | hoists bounds checks of gathered indices out of loops |
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
+//! | `keyed` | expands reductions by key into loops over chunks, as a part of `split` |
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
 //! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
@@ -23,6 +24,7 @@
 pub mod checks;
 pub mod columns;
 pub mod forward;
+pub mod keyed;
 pub mod phases;
 pub mod pipeline;
 pub mod prepare;

@@ -113,7 +113,7 @@ fn measure(scheduled: &mut Scheduled) -> Result<(), ScheduleError> {
 fn operations(program: &Program, block: &Block) -> usize {
     let own = |statement: &Statement| match statement {
         Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
-        Statement::Let { .. } | Statement::Store { .. } => 1,
+        Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => 1,
         Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
             1 + statement.blocks().map(|inner| operations(program, inner)).sum::<usize>()
         }

@@ -85,7 +85,9 @@ impl Preparation<'_> {
                     c.epilogue = self.block(c.epilogue);
                     out.push(Statement::Contract(c));
                 }
-                other @ (Statement::Let { .. } | Statement::Store { .. }) => out.push(other),
+                other @ (Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. }) => {
+                    out.push(other);
+                }
             }
         }
         out
@@ -100,7 +102,11 @@ impl Preparation<'_> {
                 let in_scratch = |s: &Statement| match s {
                     Statement::Let { .. } => true,
                     Statement::Store { buffer, .. } => is_scratch(self.program, *buffer),
-                    Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
+                    Statement::Scatter { .. }
+                    | Statement::If { .. }
+                    | Statement::Loop(_)
+                    | Statement::While(_)
+                    | Statement::Contract(_) => false,
                 };
                 let extents = few(l, UNROLL_KEPT)?;
                 if !l.body.iter().all(in_scratch) || !self.choice.grants(true) {
@@ -112,7 +118,7 @@ impl Preparation<'_> {
                 }
                 Some(out)
             }
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => None,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => None,
         }
     }
 }
@@ -215,7 +221,11 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
                 out.push(Statement::Store { buffer: *buffer, at, value: new(&names, *value) });
             }
             // Bodies with others are not unrolled.
-            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
+            Statement::Scatter { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {}
         }
     }
     names

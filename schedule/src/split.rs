@@ -18,6 +18,8 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_length, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
+use crate::keyed::expand;
+
 /// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
 /// power of two of blocks, so its result is a node of the pairwise tree over blocks.
 fn in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
@@ -50,13 +52,18 @@ pub fn split(scheduled: &mut Scheduled, choice: &mut Choice) {
 /// The parts of a kernel in the order in which they run. The temporaries that they need are added
 /// to the program.
 fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Choice) -> Vec<Part> {
-    let Part { of, mut kernel, .. } = whole;
+    let Part { of, mut kernel, mut joins, .. } = whole;
     // A hoisted check stays in another part than the loop that it comes from, because the loop may
     // overwrite what the check reads.
     let faults = kernel.body.iter().any(Statement::may_fault);
     let mut ways = vec![];
-    let mut joins = vec![];
     for statement in std::mem::take(&mut kernel.body) {
+        if let Some(expanded) = expand(program, machine, &mut kernel, &statement) {
+            ways.extend(expanded.loops.iter().map(|_| Way::Own(Run::Ranges)));
+            kernel.body.extend(expanded.loops.into_iter().map(Statement::Loop));
+            joins.extend(expanded.joins);
+            continue;
+        }
         let way = match &statement {
             s if is_scalar(s) => Way::Scalar,
             s if is_ranged(s) => Way::Own(Run::Ranges),
@@ -81,6 +88,7 @@ fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Cho
             }
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
             | Statement::While(_)
@@ -241,7 +249,11 @@ fn is_ranged(statement: &Statement) -> bool {
     match statement {
         Statement::Loop(l) => matches!(l.kind, LoopKind::Parallel) && !l.dims.is_empty(),
         Statement::Contract(_) => true,
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => false,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::While(_) => false,
     }
 }
 

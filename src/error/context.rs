@@ -148,7 +148,7 @@ impl Context<'_> {
                 // Rounded down, by a divisor above 0.
                 (b > 0).then(|| a.div_euclid(b))
             }
-            Atom::Overflow(_) => None,
+            Atom::KeyedChunk(_) | Atom::Overflow(_) => None,
         };
         size.terms().iter().try_fold(0i128, |sum, (product, coefficient)| {
             let product = product.iter().try_fold(i128::from(*coefficient), |p, a| p.checked_mul(atom(a)?));

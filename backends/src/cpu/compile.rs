@@ -460,7 +460,11 @@ pub(super) fn range(part: &Part) -> Option<Vec<Size>> {
     let dims = match part.root()?.1 {
         Statement::Loop(l) => &l.dims,
         Statement::Contract(c) => return super::contract::range(c),
-        Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => return None,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::While(_) => return None,
     };
     dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
 }

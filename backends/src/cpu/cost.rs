@@ -61,6 +61,7 @@ impl Estimator<'_> {
             match statement {
                 Statement::Let { value, op } => total.own += self.operation(op, self.values[*value]),
                 Statement::Store { value, .. } => total.own += bytes(self.values[*value]),
+                Statement::Scatter { value, .. } => total.own += (GATHER + 1.0) * bytes(self.values[*value]),
                 Statement::If { then, otherwise, .. } => {
                     for inner in [self.block(then), self.block(otherwise)] {
                         total.own += inner.own;
@@ -108,7 +109,11 @@ impl Estimator<'_> {
         let statement = |statement: &Statement| match statement {
             Statement::Let { value, op } => self.operation(op, self.values[*value]),
             Statement::If { then, otherwise, .. } => self.function(then).min(self.function(otherwise)),
-            Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => 0.0,
+            Statement::Store { .. }
+            | Statement::Scatter { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => 0.0,
         };
         body.iter().map(statement).sum()
     }

@@ -195,7 +195,7 @@ fn fold(e: &Emitter<'_>, block: &Block, known: &mut BTreeMap<ValueId, bool>) -> 
                 copy.blocks_mut().for_each(|block| *block = fold(e, block, known));
                 out.push(copy);
             }
-            Statement::Store { .. } | Statement::Contract(_) => out.push(statement.clone()),
+            Statement::Store { .. } | Statement::Scatter { .. } | Statement::Contract(_) => out.push(statement.clone()),
         }
     }
     out

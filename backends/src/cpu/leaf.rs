@@ -419,7 +419,11 @@ impl Build<'_, '_> {
                     }
                 }
                 Statement::Loop(l) if top => self.nest(l)?,
-                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                Statement::Store { .. }
+                | Statement::Scatter { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {
                     return None;
                 }
             }
@@ -432,7 +436,7 @@ impl Build<'_, '_> {
         let reductions: &[Reduction] = match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => &[],
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Scan => return None,
+            LoopKind::Scan | LoopKind::Keyed { .. } => return None,
         };
         // All elements of the leaf must run the inner loop equally often.
         let same = l.dims.iter().all(|(_, extent)| match extent {
@@ -604,7 +608,11 @@ impl Build<'_, '_> {
                         names.insert(*result, id);
                     }
                 }
-                Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+                Statement::Store { .. }
+                | Statement::Scatter { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {
                     return None;
                 }
             }

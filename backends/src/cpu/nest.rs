@@ -46,6 +46,13 @@ impl<'a> Emitter<'a> {
                 let value = self.value(*value);
                 self.store(*buffer, &linear, value);
             }
+            Statement::Scatter { buffer, at, value, monoid } => {
+                let linear = self.linear(*buffer, None, at);
+                let dtype = self.dtype(*value);
+                let (before, value) = (self.load(*buffer, &linear), self.value(*value));
+                let merged = scalar::binary(&mut self.b, &mut self.helpers, monoid.primitive(), dtype, before, value);
+                self.store(*buffer, &linear, merged);
+            }
             Statement::If { condition, then, otherwise, results } => {
                 let condition = self.value(*condition);
                 let types: Vec<_> = results.iter().map(|(r, ..)| scalar::register(self.dtype(*r))).collect();
@@ -182,7 +189,7 @@ impl<'a> Emitter<'a> {
     fn loop_(&mut self, l: &Loop) {
         match &l.kind {
             LoopKind::Parallel => self.parallel(l, None),
-            LoopKind::Serial => {
+            LoopKind::Serial | LoopKind::Keyed { .. } => {
                 let axes = self.axes(&l.dims, &[&l.body]);
                 self.nest(&axes, &[], &mut |e, _| {
                     e.block(&l.body);

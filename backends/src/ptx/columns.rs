@@ -212,7 +212,7 @@ impl Emitter<'_> {
                     }
                 }
             }
-            LoopKind::Serial | LoopKind::Scan => {
+            LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {
                 let alone = Statement::Loop(l.clone());
                 self.when(strip.leader, |e| e.in_exec_scope(ExecScope::Thread, |e| e.statement(&alone)));
             }

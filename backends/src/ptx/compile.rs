@@ -359,7 +359,11 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
                     e.counted(first, axes.total, all, |e, number| e.iteration(&axes, number, &l.body));
                     Grid::Threads(extents, 1)
                 }
-                LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Reduce(_) => {
+                LoopKind::Parallel
+                | LoopKind::Serial
+                | LoopKind::Scan
+                | LoopKind::Keyed { .. }
+                | LoopKind::Reduce(_) => {
                     let axes = e.axes(&l.dims, &l.body);
                     let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| e.special(s));
                     e.counted(block, axes.total, blocks, |e, number| {

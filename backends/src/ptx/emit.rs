@@ -11,7 +11,7 @@ use ir::nest::{
 };
 use ir::rewrite::Inside;
 use ir::sched::Part;
-use ir::{Affine, BinaryOp, Dtype, Size, UnaryOp, visit};
+use ir::{Affine, BinaryOp, Dtype, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::columns::{Strip, StripShape};
@@ -102,6 +102,13 @@ impl<'a> Emitter<'a> {
             members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
         };
         let in_place = program.slots.values().any(in_place);
+        // A table is loaded from too.
+        let mut shared: BTreeSet<BufferId> = loaded.intersection(&stored).copied().collect();
+        visit::for_each_statement(&kernel.body, &mut |s| {
+            if let Statement::Scatter { buffer, .. } = s {
+                shared.insert(*buffer);
+            }
+        });
         let mut builder = Builder::new();
         let checks = kernel.body.iter().any(Statement::may_fault);
         let mut leaning = vec![];
@@ -123,7 +130,7 @@ impl<'a> Emitter<'a> {
             loaded: BTreeMap::new(),
             special: BTreeMap::new(),
             scratch: BTreeMap::new(),
-            shared: loaded.intersection(&stored).copied().collect(),
+            shared,
             in_place,
             mapping: Mapping {
                 threads,
@@ -382,8 +389,21 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn store(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId) {
-        let linear = Linear::of(self.program, buffer, None, at);
         let reg = self.value(value);
+        self.store_register(buffer, at, reg);
+    }
+
+    /// Merges a value into an element.
+    fn scatter(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid) {
+        let before = self.load(buffer, None, at);
+        let value = self.value(value);
+        let dtype = self.program.buffers[buffer].dtype;
+        let merged = scalar::binary(&mut self.builder, monoid.primitive(), dtype, before, value);
+        self.store_register(buffer, at, merged);
+    }
+
+    fn store_register(&mut self, buffer: BufferId, at: &[Subscript], reg: Reg) {
+        let linear = Linear::of(self.program, buffer, None, at);
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
         let reg = if dtype == Dtype::Bool { scalar::number_of(&mut self.builder, reg) } else { reg };
@@ -425,6 +445,15 @@ impl<'a> Emitter<'a> {
                 self.when(first, |e| e.without_deferral(|e| e.store(*buffer, at, *value)));
                 if self.shared.contains(buffer) {
                     self.sync();
+                }
+            }
+            Statement::Scatter { buffer, at, value, monoid } => {
+                let merge = |e: &mut Self| e.without_deferral(|e| e.scatter(*buffer, at, *value, *monoid));
+                if self.mapping.exec_scope == ExecScope::Thread {
+                    merge(self);
+                } else {
+                    let first = self.is_leader();
+                    self.when(first, merge);
                 }
             }
             Statement::If { condition, then, otherwise, results } => {

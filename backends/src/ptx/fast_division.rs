@@ -116,7 +116,7 @@ pub(super) fn is_worthwhile(e: &Emitter<'_>, body: &Block) -> bool {
                 !effects.may_fault && effects.load.is_none_or(|load| load.at.iter().all(is_affine))
             }
             Statement::Store { .. } | Statement::If { .. } => true,
-            Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
+            Statement::Scatter { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
         }
     });
     again && divides(e.program, body, &|v| e.dtype(v))
@@ -163,6 +163,7 @@ impl Emitter<'_> {
                             }
                             Statement::Let { .. }
                             | Statement::Store { .. }
+                            | Statement::Scatter { .. }
                             | Statement::If { .. }
                             | Statement::Loop(_)
                             | Statement::While(_)

@@ -95,7 +95,7 @@ impl Rows {
                         return None;
                     }
                 }
-                Statement::While(_) | Statement::Contract(_) => return None,
+                Statement::Scatter { .. } | Statement::While(_) | Statement::Contract(_) => return None,
             }
         }
         let (mut reductions, mut prefixes) = (0, 0);
@@ -133,7 +133,7 @@ fn is_spread(l: &Loop) -> bool {
     match &l.kind {
         LoopKind::Parallel | LoopKind::Scan => true,
         LoopKind::Reduce(reductions) => reductions.iter().all(|r| matches!(r.order, Order::Lanes | Order::Free)),
-        LoopKind::Serial => false,
+        LoopKind::Serial | LoopKind::Keyed { .. } => false,
     }
 }
 
@@ -349,16 +349,18 @@ impl Emitter<'_> {
         match &l.kind {
             _ if !tail => self.fold_row(reductions, &inputs, &elements),
             LoopKind::Reduce(_) => self.reduce_long(l, reductions, &inputs, &elements),
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => self.beyond_registers(|e| {
-                let axes = e.axes(&l.dims, &l.body);
-                let (held, threads) = (LONGEST, i64::from(e.mapping.threads));
-                let thread = e.special(Special::Tid);
-                let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
-                e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
-                    let elements = e.thread_elements(first, axes.total, threads, AT_ONCE);
-                    e.elements(index, &l.body, &elements, &[]);
-                });
-            }),
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {
+                self.beyond_registers(|e| {
+                    let axes = e.axes(&l.dims, &l.body);
+                    let (held, threads) = (LONGEST, i64::from(e.mapping.threads));
+                    let thread = e.special(Special::Tid);
+                    let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
+                    e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
+                        let elements = e.thread_elements(first, axes.total, threads, AT_ONCE);
+                        e.elements(index, &l.body, &elements, &[]);
+                    });
+                })
+            }
         }
         if let Some(row) = &mut self.row {
             row.elements = elements;
@@ -452,6 +454,7 @@ impl Emitter<'_> {
                         }
                         Statement::Store { buffer, at, value } => self.keep_and_store(index, *buffer, at, *value),
                         Statement::Let { .. }
+                        | Statement::Scatter { .. }
                         | Statement::If { .. }
                         | Statement::Loop(_)
                         | Statement::While(_)

@@ -185,6 +185,7 @@ impl Emitter<'_> {
                         }
                         Statement::Let { .. }
                         | Statement::Store { .. }
+                        | Statement::Scatter { .. }
                         | Statement::If { .. }
                         | Statement::Loop(_)
                         | Statement::While(_)

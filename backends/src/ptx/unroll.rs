@@ -124,7 +124,11 @@ impl Emitter<'_> {
                 statements += self.program.functions[*function].body.len()
             }
             Statement::Let { .. } | Statement::Store { .. } => statements += 1,
-            Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+            Statement::Scatter { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {
                 straight = false;
             }
         });

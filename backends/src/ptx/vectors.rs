@@ -91,6 +91,7 @@ impl Vectors {
                 Statement::Store { buffer, at, .. } if along(*buffer, None, at) => _ = vectors.stores.insert(place),
                 Statement::Let { .. }
                 | Statement::Store { .. }
+                | Statement::Scatter { .. }
                 | Statement::If { .. }
                 | Statement::Loop(_)
                 | Statement::While(_)
@@ -328,6 +329,7 @@ impl Emitter<'_> {
                     }
                     Statement::Let { .. }
                     | Statement::Store { .. }
+                    | Statement::Scatter { .. }
                     | Statement::If { .. }
                     | Statement::Loop(_)
                     | Statement::While(_)

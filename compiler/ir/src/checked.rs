@@ -169,6 +169,11 @@ pub enum Kind {
         order: Order,
         /// Set for `sum[k <= i](e)` and `sum[k < i](e)` where `e` does not mention `i`: a scan.
         prefix: Option<Prefix>,
+        /// The conditions on its elements, if it is a reduction by key: then one of them is a key,
+        /// its indices run over a box, and so do its free ones, and it stands under no guard. If
+        /// order matters, it is that of the keys, whatever `order` says. In any other reduction a
+        /// condition is an `if` in the body.
+        by: Vec<Factor>,
     },
     /// The sum over indices of a product of two scalar factors: a contraction.
     Contract {
@@ -191,6 +196,38 @@ pub enum Kind {
     Reshape(ExprId),
     /// Scalars, row-major, under the expression's shape.
     ArrayLiteral(Vec<ExprId>),
+}
+
+/// A condition on the elements of a reduction by key. Each may rely on those before it, and the
+/// body on all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// A `bool` that holds for the elements that take part.
+    Holds(ExprId),
+    /// An element takes part only where the index has this value, an integer of any type.
+    Key {
+        /// An index that is bound outside of the reduction.
+        of: IndexId,
+        /// An expression of the reduced indices.
+        key: ExprId,
+    },
+}
+
+impl Factor {
+    /// The expression.
+    pub fn expr(&self) -> ExprId {
+        match self {
+            Factor::Holds(expr) | Factor::Key { key: expr, .. } => *expr,
+        }
+    }
+
+    /// The index that has the value of a key.
+    pub fn key_of(&self) -> Option<IndexId> {
+        match self {
+            Factor::Holds(_) => None,
+            Factor::Key { of, .. } => Some(*of),
+        }
+    }
 }
 
 /// Marks a reduction as a prefix: over one index `k` with extent `of + 1` (inclusive) or `of`.
@@ -260,7 +297,11 @@ impl Checked {
                 visit(*array);
                 at.iter().for_each(|s| visit(s.value));
             }
-            Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => visit(*body),
+            Kind::Reduce { body, by, .. } => {
+                by.iter().for_each(|factor| visit(factor.expr()));
+                visit(*body);
+            }
+            Kind::Comprehension { body, .. } => visit(*body),
         }
     }
 }

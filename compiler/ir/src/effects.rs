@@ -21,7 +21,8 @@ pub struct Access<'s> {
 pub struct Effects<'s> {
     /// The element that it loads.
     pub load: Option<Access<'s>>,
-    /// The element that it stores.
+    /// The element that it stores, or merges a value into. (Loading that is no effect of its own:
+    /// only what stores to a table is ordered with respect to it.)
     pub store: Option<Access<'s>>,
     /// Whether it may end the run.
     pub may_fault: bool,
@@ -62,7 +63,7 @@ impl Statement {
     pub fn effects(&self) -> Effects<'_> {
         match self {
             Statement::Let { value: _, op } => op.effects(),
-            Statement::Store { buffer, at, value: _ } => {
+            Statement::Store { buffer, at, value: _ } | Statement::Scatter { buffer, at, value: _, monoid: _ } => {
                 Effects { store: Some(Access { buffer: *buffer, view: None, at }), ..Effects::default() }
             }
             Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
@@ -74,7 +75,9 @@ impl Statement {
     /// The buffers that the statement itself loads from and stores to, to change.
     pub fn for_each_buffer_mut(&mut self, mut visit: impl FnMut(&mut BufferId)) {
         match self {
-            Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => visit(buffer),
+            Statement::Let { op: Op::Load { buffer, .. }, .. }
+            | Statement::Store { buffer, .. }
+            | Statement::Scatter { buffer, .. } => visit(buffer),
             Statement::Let { .. }
             | Statement::If { .. }
             | Statement::Loop(_)

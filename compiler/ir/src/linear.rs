@@ -55,7 +55,9 @@ pub fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Ext
                 Statement::Let { op: Op::Affine(affine), .. } => absent(affine),
                 Statement::Let { op: Op::Load { buffer, view, at }, .. } => access(*buffer, view.as_deref(), at),
                 Statement::Let { .. } | Statement::If { .. } => true,
-                Statement::Store { buffer, at, .. } => access(*buffer, None, at),
+                Statement::Store { buffer, at, .. } | Statement::Scatter { buffer, at, .. } => {
+                    access(*buffer, None, at)
+                }
                 Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
                     statement.dims().all(|(_, e)| extent(e))
                 }

@@ -15,7 +15,7 @@ mod whiles;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
-use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
 pub use tree::{Carried, Node, Repeat, kernels_in, replace_kernels};
@@ -314,6 +314,21 @@ pub enum Statement {
         /// The value written, of the buffer's type.
         value: ValueId,
     },
+    /// Merges a value into an element of a table: `element = element o value`. In a
+    /// [`LoopKind::Keyed`] the elements that the loop computes begin as the identity, and their
+    /// values are merged in its order; elsewhere (after scheduling) they are merged one after
+    /// another. Only one statement of a program scatters to a table, and the kernel loads from it
+    /// nothing of it.
+    Scatter {
+        /// The table.
+        buffer: BufferId,
+        /// Which element.
+        at: Vec<Subscript>,
+        /// The value merged in, of the table's type.
+        value: ValueId,
+        /// How they are merged.
+        monoid: Monoid,
+    },
     /// Runs one of two blocks. Nothing in the other one is evaluated.
     If {
         /// A `bool`.
@@ -366,6 +381,16 @@ pub enum LoopKind {
     /// results are visible after the loop. Reductions of one loop are independent of each other.
     /// The body may store; no iteration loads what another has stored.
     Reduce(Vec<Reduction>),
+    /// The iterations are elements, numbered row-major over the dims, that the body merges into
+    /// tables ([`Statement::Scatter`]), in [the order by keys](crate::order). The body stores
+    /// nothing else.
+    Keyed {
+        /// The number of keys, which determines the order.
+        keys: Size,
+        /// How many leading axes of the tables have subscripts from outside of the loop. The loop
+        /// computes every element that has these subscripts.
+        row: usize,
+    },
     /// A loop over exactly one index that computes running reductions: in its body, [`Op::Prefix`]
     /// gives the reduction over the iterations so far. The body never loads from a buffer that it
     /// stores to.

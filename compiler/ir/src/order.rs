@@ -21,6 +21,13 @@
 //!   `chunk = chunk o carry` after each chunk. The inclusive prefix at `i` is
 //!   `chunk o (carry o p[i])`.
 //!
+//! - **Keys.** In a reduction by keys the elements of all `K` keys are numbered together, and fall
+//!   into chunks of [`keyed_chunk`]`(K)`. In a chunk each key takes the elements that have it in
+//!   ascending order from `e`, and its results are joined by pairwise levels over all chunks. The
+//!   chunk grows with `K`, so that the tables of all chunks have at most a quarter as many values
+//!   as there are elements, and one table more. Joining them is then a small part of the work,
+//!   however the elements are distributed over the keys.
+//!
 //! Because a sum starts at `+0.0`, it is never `-0.0`, and folding in lanes without elements
 //! changes nothing, so an engine may leave them out. (`e o x == x` for every partial result `x`
 //! that can occur.)
@@ -47,6 +54,19 @@ pub const BLOCK: usize = 256;
 pub const SCAN_GROUP: usize = 16;
 /// Elements of a chunk in a scan.
 pub const SCAN_CHUNK: usize = 4096;
+/// The least number of elements of a chunk in the order by keys.
+pub const KEYED_CHUNK: i64 = 4096;
+
+/// The elements of a chunk in the order by keys: the least power of two that is at least 4 times
+/// the number of keys and at least [`KEYED_CHUNK`]; 2^62 if the former is larger.
+pub const fn keyed_chunk(keys: i64) -> i64 {
+    let least = keys.saturating_mul(4);
+    let mut chunk = KEYED_CHUNK;
+    while chunk < least && chunk < 1 << 62 {
+        chunk *= 2;
+    }
+    chunk
+}
 
 /// The order in which a reduction takes its elements; see the documentation of this module for the
 /// definitions.

@@ -538,6 +538,11 @@ impl<'s> Parser<'s> {
             let inner = self.nested(Self::size)?;
             self.mark(")")?;
             Affine::size(Size::overflow(inner))
+        } else if self.take_word("keyed_chunk") {
+            self.mark("(")?;
+            let keys = self.nested(Self::size)?;
+            self.mark(")")?;
+            Affine::size(Size::keyed_chunk(&keys))
         } else {
             let name = self.name()?;
             match (self.indices.get(&name), self.symbols.get(&name)) {
@@ -559,7 +564,7 @@ fn weight(a: &Affine<IndexId>) -> usize {
 fn nesting(size: &Size) -> usize {
     let atom = |atom: &Atom| match atom {
         Atom::FloorDiv(a, b) => 1 + nesting(a).max(nesting(b)),
-        Atom::Overflow(wrapped) => 1 + nesting(wrapped),
+        Atom::KeyedChunk(inner) | Atom::Overflow(inner) => 1 + nesting(inner),
         Atom::Symbol(_) => 0,
     };
     size.terms().iter().flat_map(|(atoms, _)| atoms).map(atom).max().unwrap_or(0)
@@ -568,7 +573,7 @@ fn nesting(size: &Size) -> usize {
 fn size_weight(size: &Size) -> usize {
     let atom = |atom: &Atom| match atom {
         Atom::FloorDiv(a, b) => 1 + size_weight(a) + size_weight(b),
-        Atom::Overflow(wrapped) => 1 + size_weight(wrapped),
+        Atom::KeyedChunk(inner) | Atom::Overflow(inner) => 1 + size_weight(inner),
         Atom::Symbol(_) => 1,
     };
     size.terms().iter().map(|(atoms, _)| 1 + atoms.iter().map(atom).sum::<usize>()).sum()

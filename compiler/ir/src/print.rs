@@ -366,6 +366,10 @@ impl<'a> Printer<'a> {
                 let text = format!("store {}{}, {value}", self.buffer_name(*buffer), self.subscripts(body, at));
                 self.line(&text);
             }
+            Statement::Scatter { buffer, at, value, monoid } => {
+                let (table, at) = (self.buffer_name(*buffer), self.subscripts(body, at));
+                self.line(&format!("scatter {table}{at}, {} {value}", monoid.name()));
+            }
             Statement::If { condition, then, otherwise, results } => {
                 let defined = list(results, |r| body.definition(r.0, body.values.get(r.1).copied()));
                 let equals = if results.is_empty() { "" } else { " = " };
@@ -389,6 +393,9 @@ impl<'a> Printer<'a> {
             LoopKind::Parallel => (format!("parallel {dims}"), String::new()),
             LoopKind::Serial => (format!("serial {dims}"), String::new()),
             LoopKind::Scan => (format!("scan {dims}"), String::new()),
+            LoopKind::Keyed { keys, row } => {
+                (format!("keyed {} row {row} over {dims}", self.size(keys)), String::new())
+            }
             LoopKind::Reduce(reductions) if reductions.is_empty() => (format!("reduce {dims}"), String::new()),
             LoopKind::Reduce(reductions) => {
                 let defined = list(reductions, |r| {

@@ -8,6 +8,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 use cranelift_entity::entity_impl;
 use smallvec::{SmallVec, smallvec};
 
+use crate::order;
+
 /// A size name of the program: a dimension of an input, or an integer scalar parameter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SymbolId(u32);
@@ -20,6 +22,9 @@ pub enum Atom {
     Symbol(SymbolId),
     /// Floor of the first over the second; evaluating it with a divisor below 1 is an error.
     FloorDiv(Box<Size>, Box<Size>),
+    /// The elements of a chunk in the order by this number of keys; see
+    /// [`keyed_chunk`](crate::order::keyed_chunk).
+    KeyedChunk(Box<Size>),
     /// A polynomial with a coefficient that overflowed `i64` during compilation, with its
     /// coefficients modulo 2^64. It has no exact value; [`Size::wrapping`] is still right.
     Overflow(Box<Size>),
@@ -93,6 +98,7 @@ impl Size {
         self.terms.iter().flat_map(|(product, _)| product).any(|atom| match atom {
             Atom::Symbol(_) => false,
             Atom::FloorDiv(a, b) => a.is_overflow() || b.is_overflow(),
+            Atom::KeyedChunk(keys) => keys.is_overflow(),
             Atom::Overflow(_) => true,
         })
     }
@@ -151,6 +157,15 @@ impl Size {
         &Size { terms: whole } + &Size::constant(rest.div_euclid(by))
     }
 
+    /// The elements of a chunk in the order by `keys` keys; see
+    /// [`keyed_chunk`](crate::order::keyed_chunk).
+    pub fn keyed_chunk(keys: &Size) -> Size {
+        match keys.as_constant() {
+            Some(keys) => Size::constant(order::keyed_chunk(keys)),
+            None => Size::atom(Atom::KeyedChunk(Box::new(keys.clone()))),
+        }
+    }
+
     /// `self / group`, rounded up. Its [wrapping value](Size::wrapping) is computed from the
     /// wrapping value of `self`.
     pub fn ceil_div(&self, group: i64) -> Size {
@@ -197,6 +212,7 @@ impl Size {
                         }
                         a.div_euclid(b)
                     }
+                    Atom::KeyedChunk(keys) => order::keyed_chunk(keys.eval(symbols)?),
                     Atom::Overflow(_) => return Err(SizeError::Overflow),
                 };
                 value = value.checked_mul(factor).ok_or(SizeError::Overflow)?;
@@ -219,6 +235,7 @@ impl Size {
                         ..1 => 0,
                         b => a.wrapping(symbols).div_euclid(b),
                     },
+                    Atom::KeyedChunk(keys) => order::keyed_chunk(keys.wrapping(symbols)),
                     Atom::Overflow(wrapped) => wrapped.wrapping(symbols),
                 });
             }
@@ -236,6 +253,7 @@ impl Size {
                 let factor = match atom {
                     Atom::Symbol(s) => with(*s),
                     Atom::FloorDiv(a, b) => a.substitute(with).floor_div(&b.substitute(with)),
+                    Atom::KeyedChunk(keys) => Size::keyed_chunk(&keys.substitute(with)),
                     Atom::Overflow(wrapped) => Size::overflow(wrapped.substitute(with)),
                 };
                 value = &value * &factor;
@@ -255,7 +273,7 @@ impl Size {
                         a.for_each_symbol(visit);
                         b.for_each_symbol(visit);
                     }
-                    Atom::Overflow(wrapped) => wrapped.for_each_symbol(visit),
+                    Atom::KeyedChunk(inner) | Atom::Overflow(inner) => inner.for_each_symbol(visit),
                 }
             }
         }
@@ -290,6 +308,7 @@ impl From<&Atom> for Size {
     fn from(atom: &Atom) -> Size {
         match atom {
             Atom::FloorDiv(a, b) => a.floor_div(b),
+            Atom::KeyedChunk(keys) => Size::keyed_chunk(keys),
             atom => Size::atom(atom.clone()),
         }
     }
@@ -399,6 +418,9 @@ impl<'a, N: Fn(SymbolId) -> &'a str> fmt::Display for Display<'a, N> {
                             true => write!(f, "{open}{a} / {b}{close}")?,
                             false => write!(f, "{open}{a} / ({b}){close}")?,
                         }
+                    }
+                    Atom::KeyedChunk(keys) => {
+                        write!(f, "keyed_chunk({})", Display { size: keys, name: self.name })?;
                     }
                     Atom::Overflow(wrapped) => {
                         write!(f, "overflow({})", Display { size: wrapped, name: self.name })?;

@@ -5,6 +5,7 @@
 //! Rules that only a run can check (subscripts are in bounds, elements are stored once and before
 //! they are loaded, views have the same number of elements) are enforced by the interpreter.
 
+mod keyed;
 mod ops;
 mod slots;
 mod tree;
@@ -16,8 +17,8 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 
 use crate::build::{Values, field_dtype};
 use crate::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Kernel, KernelId, Loop, LoopKind, Program,
-    Reducer, Reduction, Role, Statement, SymbolSource, ValueId, While,
+    Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, KernelId, Loop, LoopKind,
+    Merge, Program, Reducer, Reduction, Role, Statement, SymbolSource, ValueId, While,
 };
 use crate::{Affine, Dtype, Order, Size, print, visit};
 
@@ -181,7 +182,8 @@ fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
             return fail(format!("{}: index {}", checker.place, index.name), "the name is there twice");
         }
     }
-    checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])
+    checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])?;
+    keyed::apart(k)
 }
 
 /// Scratch belongs to one kernel, and to the iterations of one of its outermost loops. Other
@@ -364,6 +366,18 @@ impl<'p> Checker<'p> {
                 self.subscripts(statement, at, buffer.shape.len())?;
                 self.used_as(statement, *value, buffer.dtype)
             }
+            Statement::Scatter { buffer, at, value, monoid } => {
+                if let Err(why) = context.stores {
+                    return self.fail(s, why);
+                }
+                let Some(table) = self.program.buffers.get(*buffer) else { return self.fail(s, "no such buffer") };
+                if !matches!(table.role, Role::Output(_) | Role::Temp | Role::Scratch) {
+                    return self.fail(s, "only outputs, temporaries and scratch are tables");
+                }
+                self.subscripts(statement, at, table.shape.len())?;
+                self.used_as(statement, *value, table.dtype)?;
+                self.merges(statement, Merge::Monoid(*monoid), &[Input::Value(*value)]).map(|_| ())
+            }
             Statement::If { condition, then, otherwise, results } => {
                 self.used_as(statement, *condition, Dtype::Bool)?;
                 let inner = Context { scan: false, ..context };
@@ -413,6 +427,11 @@ impl<'p> Checker<'p> {
                         }
                     }
                 }
+            }
+            LoopKind::Keyed { keys, row } => {
+                self.size(statement, keys)?;
+                self.keyed(statement, l, *row)?;
+                self.block(s, &l.body, inner, &[])?;
             }
             LoopKind::Scan => {
                 if l.dims.len() != 1 {

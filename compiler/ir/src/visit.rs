@@ -33,7 +33,7 @@ pub fn for_each_affine<'b>(block: &'b Block, visit: &mut impl FnMut(&'b Affine<I
 pub fn for_each_own_affine<'s>(statement: &'s Statement, visit: &mut impl FnMut(&'s Affine<IndexId>)) {
     match statement {
         Statement::Let { op, .. } => op.for_each_affine(visit),
-        Statement::Store { at, .. } => affine_subscripts(at).for_each(&mut *visit),
+        Statement::Store { at, .. } | Statement::Scatter { at, .. } => affine_subscripts(at).for_each(&mut *visit),
         Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
     }
     for (_, extent) in statement.dims() {
@@ -60,7 +60,7 @@ pub fn for_each_use(statement: &Statement, visit: &mut impl FnMut(ValueId)) {
     }
     match statement {
         Statement::Let { op, .. } => op.for_each_operand(visit),
-        Statement::Store { at, value, .. } => {
+        Statement::Store { at, value, .. } | Statement::Scatter { at, value, .. } => {
             for subscript in at {
                 if let Subscript::Value(v) = subscript {
                     visit(*v);
@@ -95,7 +95,7 @@ pub fn for_each_definition(statement: &Statement, visit: &mut impl FnMut(ValueId
             w.state.iter().for_each(|state| [state.current, state.result].into_iter().for_each(&mut *visit));
         }
         Statement::Contract(c) => visit(c.result),
-        Statement::Store { .. } => {}
+        Statement::Store { .. } | Statement::Scatter { .. } => {}
     }
 }
 
@@ -145,7 +145,7 @@ impl LoopKind {
     pub fn reductions(&self) -> &[Reduction] {
         match self {
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => &[],
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => &[],
         }
     }
 
@@ -153,7 +153,7 @@ impl LoopKind {
     pub fn reductions_mut(&mut self) -> &mut [Reduction] {
         match self {
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => &mut [],
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => &mut [],
         }
     }
 }
@@ -205,7 +205,9 @@ impl Statement {
             Statement::Loop(l) => (&l.dims, &[]),
             Statement::While(w) => (std::slice::from_ref(&w.counter), &[]),
             Statement::Contract(c) => (&c.free, &c.reduce),
-            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&[], &[]),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } | Statement::If { .. } => {
+                (&[], &[])
+            }
         };
         free.iter().chain(reduce)
     }
@@ -216,7 +218,9 @@ impl Statement {
             Statement::Loop(l) => (&mut l.dims, &mut []),
             Statement::While(w) => (std::slice::from_mut(&mut w.counter), &mut []),
             Statement::Contract(c) => (&mut c.free, &mut c.reduce),
-            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => (&mut [], &mut []),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } | Statement::If { .. } => {
+                (&mut [], &mut [])
+            }
         };
         free.iter_mut().chain(reduce)
     }
@@ -225,14 +229,14 @@ impl Statement {
     pub fn repeats(&self) -> bool {
         match self {
             Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => true,
-            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => false,
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } | Statement::If { .. } => false,
         }
     }
 
     /// The blocks inside.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         let blocks = match self {
-            Statement::Let { .. } | Statement::Store { .. } => [None, None, None],
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => [None, None, None],
             Statement::If { then, otherwise, .. } => [Some(then), Some(otherwise), None],
             Statement::Loop(l) => [Some(&l.body), None, None],
             Statement::While(w) => [w.condition.as_ref().map(|condition| &condition.body), Some(&w.body), None],
@@ -244,7 +248,7 @@ impl Statement {
     /// The blocks inside, to change.
     pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
         let blocks = match self {
-            Statement::Let { .. } | Statement::Store { .. } => [None, None, None],
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => [None, None, None],
             Statement::If { then, otherwise, .. } => [Some(then), Some(otherwise), None],
             Statement::Loop(l) => [Some(&mut l.body), None, None],
             Statement::While(w) => [w.condition.as_mut().map(|condition| &mut condition.body), Some(&mut w.body), None],

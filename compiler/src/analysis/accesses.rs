@@ -29,7 +29,7 @@ pub struct Accesses<'k> {
     pub hangs_on: SecondaryMap<ValueId, Places>,
 }
 
-/// A load or a store.
+/// A load or a store, which a value merged into a table counts as.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'k> {
     /// Which of the two.
@@ -89,6 +89,8 @@ pub enum ScopeKind {
     Reduce,
     /// A loop of that kind.
     Scan,
+    /// A loop of that kind.
+    Keyed,
     /// The points of a contraction: its epilogue, and the scope around its [`ScopeKind::Sum`].
     Free,
     /// The elements that a contraction sums over: its two prologues.
@@ -251,7 +253,7 @@ impl<'k> Walk<'k> {
     fn statement(&mut self, statement: &'k Statement, scope: ScopeId) {
         match statement {
             Statement::Let { value, op } => self.define(*value, op, scope),
-            Statement::Store { buffer, at, value } => {
+            Statement::Store { buffer, at, value } | Statement::Scatter { buffer, at, value, monoid: _ } => {
                 self.at(at);
                 self.uses(*value);
                 let (kind, buffer, value) = (AccessKind::Store, *buffer, *value);
@@ -281,6 +283,7 @@ impl<'k> Walk<'k> {
             LoopKind::Serial => ScopeKind::Serial,
             LoopKind::Reduce(_) => ScopeKind::Reduce,
             LoopKind::Scan => ScopeKind::Scan,
+            LoopKind::Keyed { .. } => ScopeKind::Keyed,
         };
         let inner = self.enter(Some(scope), kind, &l.dims);
         self.block(&l.body, inner);

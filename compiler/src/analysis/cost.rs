@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Kernel, Program, Role, Subscript};
+use ir::order::keyed_chunk;
 use ir::size::Atom;
 use ir::{Size, SymbolId};
 
@@ -154,6 +155,7 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
     let atom = |atom: &Atom| match atom {
         Atom::Symbol(symbol) => symbols(*symbol),
         Atom::FloorDiv(a, b) => (evaluate(a, symbols) / evaluate(b, symbols).max(1.0)).floor(),
+        Atom::KeyedChunk(keys) => keyed_chunk(evaluate(keys, symbols) as i64) as f64,
         Atom::Overflow(_) => f64::INFINITY,
     };
     size.terms()

@@ -6,7 +6,7 @@
 //! is lost.
 
 use ir::nest::{Extent, IndexId, Kernel, LoopKind, Statement};
-use ir::order::LANES_CHUNK;
+use ir::order::{KEYED_CHUNK, LANES_CHUNK};
 use ir::{Size, visit};
 
 /// The cores of the nominal machine.
@@ -36,10 +36,15 @@ fn iterations(statement: &Statement) -> Option<f64> {
         Statement::Loop(l) => match l.kind {
             LoopKind::Parallel => (&l.dims, 1.0),
             LoopKind::Reduce(_) | LoopKind::Scan => (&l.dims, LANES_CHUNK as f64),
+            LoopKind::Keyed { .. } => (&l.dims, KEYED_CHUNK as f64),
             LoopKind::Serial => return Some(1.0),
         },
         Statement::Contract(c) => (&c.free, 1.0),
-        Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } | Statement::While(_) => {
+        Statement::If { .. }
+        | Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::While(_) => {
             return Some(1.0);
         }
     };
@@ -56,7 +61,7 @@ fn is_stated(statement: &Statement) -> bool {
             Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
                 s.dims().all(|dim| stated(dim).is_some())
             }
-            Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } => true,
+            Statement::If { .. } | Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => true,
         };
     });
     is_stated

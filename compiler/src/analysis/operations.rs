@@ -76,6 +76,10 @@ impl Walk<'_, '_> {
                     continue;
                 }
                 Statement::Store { .. } => continue,
+                Statement::Scatter { .. } => {
+                    own = own.saturating_add(1);
+                    continue;
+                }
                 Statement::If { then, otherwise, .. } => {
                     let [first, second] = [then, otherwise].map(|block| {
                         let branch = self.enter(scope);
@@ -100,7 +104,7 @@ impl Walk<'_, '_> {
             LoopKind::Reduce(reductions) => {
                 body.plus(&trips(self.accesses, scope, apart).times(reductions.len() as u64))
             }
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => body,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => body,
         }
     }
 

@@ -83,7 +83,7 @@ fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
         Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
             open.extend(statement.dims().filter_map(|(_, extent)| value_of(extent)));
         }
-        Statement::Let { .. } | Statement::Store { .. } => {}
+        Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => {}
     });
     let mut wanted: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     while let Some(value) = open.pop() {
@@ -190,6 +190,10 @@ impl<'k, S: Fn(SymbolId) -> i64> Planner<'k, S> {
                     }
                 }
                 Statement::Store { buffer, .. } => {
+                    steps.push(Step::Count { counter: self.counter(*buffer) + 1, by: 1 });
+                }
+                Statement::Scatter { buffer, .. } => {
+                    operations = operations.saturating_add(1);
                     steps.push(Step::Count { counter: self.counter(*buffer) + 1, by: 1 });
                 }
                 Statement::If { condition, then, otherwise, results } => {

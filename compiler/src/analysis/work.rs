@@ -212,6 +212,10 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
                 }
             }
             Statement::Store { .. } => {}
+            Statement::Scatter { .. } => {
+                self.work.operations += times;
+                self.work.executed += times;
+            }
             Statement::If { then, otherwise, results, .. } => {
                 let before = self.work;
                 self.block(then, times);

@@ -325,8 +325,9 @@ impl Arena {
                 add(*left);
                 add(*right);
             }
-            Kind::Reduce { over, body, prefix, .. } => {
+            Kind::Reduce { over, body, prefix, by, .. } => {
                 bound = over;
+                by.iter().for_each(|factor| add(factor.expr()));
                 add(*body);
                 free.extend(prefix.iter().map(|p| p.of));
             }

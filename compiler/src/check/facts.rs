@@ -279,7 +279,7 @@ impl Facts<'_> {
             Variable::Product(atoms) => {
                 let length = |a: &Atom| match a {
                     Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Dimension { .. }),
-                    Atom::FloorDiv(..) | Atom::Overflow(_) => false,
+                    Atom::FloorDiv(..) | Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
                 };
                 if atoms.iter().all(length) {
                     known.rows.push(this.clone());

@@ -1,8 +1,9 @@
 //! Last steps over a whole function, when all ends and proofs are known.
 
 use grammar::ast::Span;
-use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind};
-use ir::{BinaryOp, ReduceOp, Scalar};
+use ir::checked::{Checked, ExprId, Extent, Factor, GuardId, IndexId, Kind};
+use ir::nest::SymbolSource;
+use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar, Size};
 
 use super::arena::Arena;
 use super::position::require_element;
@@ -16,6 +17,8 @@ pub(super) struct Unfinished {
     pub short_circuits: Vec<(ExprId, GuardId)>,
     /// Reductions that are contractions if all their extents turn out rectangular.
     pub contractions: Vec<ExprId>,
+    /// Reductions with a `where`, which are by key if a factor of it says so.
+    pub keyed: Vec<ExprId>,
     /// Places of greatest and least elements, with their checks.
     pub positions: Vec<Position>,
     /// Indices that must have a value.
@@ -58,6 +61,7 @@ impl Unfinished {
         for id in ids {
             arena.out.exprs[id].guard = arena.innermost_needed(arena.out.exprs[id].guard);
         }
+        self.keyed.into_iter().for_each(|id| _ = by_key(arena, id));
     }
 }
 
@@ -82,6 +86,88 @@ fn contraction(arena: &mut Arena, id: ExprId) {
         let (over, left, right) = (over.clone(), *left, *right);
         arena.out.exprs[id].kind = Kind::Contract { over, left, right };
     }
+}
+
+/// Makes a reduction one by key: an element takes part where the condition holds, and a factor of
+/// that compares an integer with an index bound outside.
+fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
+    let out = &arena.out;
+    let Kind::Reduce { op: ReduceOp::Monoid(_), over, body, prefix: None, .. } = &out.exprs[id].kind else {
+        return None;
+    };
+    let Kind::If { condition, then, .. } = out.exprs[*body].kind else { return None };
+    let length = |i: &IndexId| match &out.indices[*i].extent {
+        Extent::Affine(extent) => extent.as_size(),
+        Extent::Dynamic(_) => None,
+    };
+    // The product of two negative extents would be a positive number of elements.
+    let is_length = |size: &Size| match size.as_symbol() {
+        Some(s) => matches!(out.symbols[s].source, SymbolSource::Dimension { .. }),
+        None => size.as_constant().is_some_and(|n| n >= 0),
+    };
+    let in_box = over.iter().all(|i| length(i).is_some_and(|size| over.len() == 1 || is_length(size)));
+    if !in_box || out.exprs[id].guard != Checked::TOP || !arena.free(id).iter().all(|i| length(i).is_some()) {
+        return None;
+    }
+    let mut factors = vec![];
+    conjuncts(arena, condition, &mut factors);
+    let mut keys: Vec<IndexId> = vec![];
+    let mut by: Vec<Factor> = vec![];
+    for factor in factors {
+        by.push(match key(arena, factor, over).filter(|(of, _)| !keys.contains(of)) {
+            Some((of, key)) => {
+                keys.push(of);
+                Factor::Key { of, key }
+            }
+            None => Factor::Holds(factor),
+        });
+    }
+    // What mentions a key comes after it, and a key mentions no other.
+    let mentions = |factor: &Factor| arena.free(factor.expr()).iter().any(|i| keys.contains(i));
+    let (late, early): (Vec<Factor>, Vec<Factor>) = by.into_iter().partition(mentions);
+    let moved = late.iter().any(|factor| factor.key_of().is_some());
+    let guarded = early.iter().any(|factor| out.exprs[factor.expr()].guard != Checked::TOP);
+    if keys.is_empty() || moved || (guarded && !late.is_empty()) {
+        return None;
+    }
+    let factors = [early, late].concat();
+    if let Kind::Reduce { body, by, .. } = &mut arena.out.exprs[id].kind {
+        *body = then;
+        *by = factors;
+    }
+    Some(())
+}
+
+/// The factors of a conjunction, in order.
+fn conjuncts(arena: &Arena, id: ExprId, factors: &mut Vec<ExprId>) {
+    match &arena.out.exprs[id].kind {
+        Kind::Binary(BinaryOp::And, a, b) => [*a, *b].into_iter().for_each(|part| conjuncts(arena, part, factors)),
+        Kind::If { condition, then, otherwise }
+            if matches!(arena.out.exprs[*otherwise].kind, Kind::Constant(Scalar::Bool(false))) =>
+        {
+            [*condition, *then].into_iter().for_each(|part| conjuncts(arena, part, factors));
+        }
+        _ => factors.push(id),
+    }
+}
+
+/// The index and the key of a factor that says that an expression of the reduced indices equals an
+/// index bound outside.
+fn key(arena: &Arena, factor: ExprId, over: &[IndexId]) -> Option<(IndexId, ExprId)> {
+    let exprs = &arena.out.exprs;
+    // The numbers are compared in a type that has both.
+    let plain = |id: ExprId| match exprs[id].kind {
+        Kind::Cast(a) if matches!(exprs[id].ty.dtype, Dtype::I64 | Dtype::U64) && exprs[a].ty.dtype.is_int() => a,
+        _ => id,
+    };
+    let Kind::Compare(CompareOp::Eq, a, b) = exprs[factor].kind else { return None };
+    let [a, b] = [a, b].map(plain);
+    [(a, b), (b, a)].into_iter().find_map(|(index, key)| {
+        let Kind::Index(of) = exprs[index].kind else { return None };
+        let free = arena.free(key);
+        let is_key = !over.contains(&of) && !free.contains(&of) && free.iter().any(|i| over.contains(i));
+        (is_key && exprs[key].ty.dtype.is_int()).then_some((of, key))
+    })
 }
 
 /// Leaves the checks of a place out where all of them are proved.

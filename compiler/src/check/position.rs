@@ -73,7 +73,7 @@ impl Checker<'_> {
         let dtype = self.arena.dtype(second);
         let reduce = |monoid, over, body| {
             let op = ReduceOp::Monoid(monoid);
-            Kind::Reduce { op, over, body, order: Order::Free, prefix: None }
+            Kind::Reduce { op, over, body, order: Order::Free, prefix: None, by: vec![] }
         };
         let extreme = self.arena.node(reduce(extreme.monoid(), body.over, first), Type::scalar(dtype), here);
         let mut leads = self.compare(CompareOp::Eq, second, extreme, here)?;
@@ -86,6 +86,9 @@ impl Checker<'_> {
         let own = self.arena.node(Kind::If { condition: leads, then: number, otherwise: none }, i64s.clone(), here);
         let own = self.selected(again.filter, own, Monoid::Min, here);
         let place = self.arena.node(reduce(Monoid::Min, again.over, own), i64s, here);
+        if again.filter.is_some() {
+            self.unfinished.keyed.extend([extreme, place]);
+        }
         let room = self.binary(BinaryOp::Sub, none, place, here)?;
         let check = self.element_of(op, room, here)?;
         self.with_checks(place, vec![check], here)

@@ -83,7 +83,7 @@ impl Facts<'_> {
                 let (least, greatest) = self.range_of_size(a, scalars).filter(|a| within(*a))?;
                 Some((least.div_euclid(b), greatest.div_euclid(b)))
             }
-            Atom::Overflow(_) => None,
+            Atom::KeyedChunk(_) | Atom::Overflow(_) => None,
         }
     }
 
@@ -103,7 +103,7 @@ impl Facts<'_> {
         match atom {
             Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Dimension { .. }),
             Atom::FloorDiv(a, b) => b.as_constant().is_some_and(|b| b > 0) && self.is_small(a),
-            Atom::Overflow(_) => false,
+            Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
         }
     }
 
@@ -111,7 +111,7 @@ impl Facts<'_> {
     pub fn stays_above(&self, size: &Size) -> bool {
         let scalar = |atom: &Atom| match atom {
             Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Scalar { .. }),
-            Atom::FloorDiv(..) | Atom::Overflow(_) => false,
+            Atom::FloorDiv(..) | Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
         };
         let mut scalars = 0;
         let grows = size.terms().iter().all(|(product, coefficient)| match product.as_slice() {

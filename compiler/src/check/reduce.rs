@@ -274,7 +274,10 @@ impl Checker<'_> {
         };
         let product = matches!(self.arena.out.exprs[body].kind, Kind::Binary(BinaryOp::Mul, a, b) if self.arena.each_has_own(a, b));
         let ty = Type::scalar(op.result(dtype));
-        let value = self.arena.node(Kind::Reduce { op, over: over.clone(), body, order, prefix }, ty, here);
+        let value = self.arena.node(Kind::Reduce { op, over: over.clone(), body, order, prefix, by: vec![] }, ty, here);
+        if filter.is_some() {
+            self.unfinished.keyed.push(value);
+        }
         self.guard_ends(&over, here.guard);
         // A prefix with the element itself is never empty.
         let empty = prefix.is_none_or(|p| !p.inclusive);
@@ -334,8 +337,11 @@ impl Checker<'_> {
         let one = self.arena.constant(Scalar::I64(1), here);
         let body = self.selected(again.filter, one, Monoid::Sum, here);
         let op = ReduceOp::Monoid(Monoid::Sum);
-        let ones = Kind::Reduce { op, over: again.over, body, order: Order::Free, prefix };
+        let ones = Kind::Reduce { op, over: again.over, body, order: Order::Free, prefix, by: vec![] };
         let count = self.arena.node(ones, Type::scalar(Dtype::I64), here);
+        if again.filter.is_some() {
+            self.unfinished.keyed.push(count);
+        }
         let count = self.cast(self.arena.dtype(sum), count, here)?;
         self.binary(BinaryOp::Div, sum, count, here)
     }

@@ -30,6 +30,7 @@ fn block(statements: &Block, kernel: &Kernel, arithmetic: &Arithmetic, constants
             }
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::Loop(_)
             | Statement::While(_)
             | Statement::Contract(_) => {}

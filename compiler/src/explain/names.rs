@@ -169,6 +169,7 @@ fn word(unfused: &Program, id: KernelId) -> &str {
         Statement::Let { op: Op::Call(function, _), .. } if word == "part" => {
             word = unfused.functions[*function].math.name();
         }
+        Statement::Scatter { monoid, .. } => word = monoid.name(),
         Statement::While(_) if word == "part" => word = "loop",
         Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => {}
     });

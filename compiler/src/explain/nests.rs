@@ -234,6 +234,11 @@ impl Printer<'_> {
                         self.line(&line);
                     }
                 }
+                Statement::Scatter { buffer, at, value, monoid } => {
+                    let (element, value) = (self.element(*buffer, None, at), &self.texts[*value].text);
+                    let line = format!("{element} = {} of {element} and {value}", monoid.name());
+                    self.line(&line);
+                }
                 Statement::If { condition, then, otherwise, results } => {
                     self.choice(*condition, [then, otherwise], results, rest);
                 }
@@ -341,6 +346,7 @@ impl Printer<'_> {
             LoopKind::Parallel if self.depth == 0 => format!("for {dims} in parallel:"),
             LoopKind::Parallel => format!("for {dims}:"),
             LoopKind::Serial | LoopKind::Scan => format!("for {dims} in order:"),
+            LoopKind::Keyed { .. } => format!("for {dims} by key:"),
             LoopKind::Reduce(reductions) => return self.reduce(&dims, reductions, inner, rest),
         };
         self.line(&head);

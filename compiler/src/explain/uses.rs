@@ -35,7 +35,7 @@ impl Count {
         for statement in block {
             match statement {
                 Statement::Let { op, .. } => op.for_each_operand(|v| self.used(v, body, false)),
-                Statement::Store { at, value, .. } => {
+                Statement::Store { at, value, .. } | Statement::Scatter { at, value, .. } => {
                     at.iter().for_each(|s| self.subscript(s, body));
                     self.used(*value, body, true);
                 }

@@ -71,6 +71,12 @@ impl Walk<'_, '_, '_> {
                         self.stored.push((&buffer.name, number));
                     }
                 }
+                Statement::Scatter { buffer, value, monoid, .. } => {
+                    let number = self.formula(format!("{} by key", monoid.name()), &[*value]);
+                    if let (Some(buffer), Some(number)) = (self.program.buffers.get(*buffer), number) {
+                        self.stored.push((&buffer.name, number));
+                    }
+                }
                 Statement::If { condition, then, otherwise, results } => {
                     self.block(then);
                     self.block(otherwise);

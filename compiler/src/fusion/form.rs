@@ -73,7 +73,7 @@ fn computes_only(block: &[Statement], reduces: &mut bool) -> bool {
             *reduces = true;
             statement.blocks().all(|block| computes_only(block, reduces))
         }
-        Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
+        Statement::Store { .. } | Statement::Scatter { .. } | Statement::Loop(_) | Statement::Contract(_) => false,
     })
 }
 
@@ -222,7 +222,7 @@ impl<'k> Walk<'k> {
                         self.found.push(Load { at: load.at, context, around: self.around.clone() });
                     }
                 }
-                Statement::Store { .. } => {}
+                Statement::Store { .. } | Statement::Scatter { .. } => {}
                 Statement::If { then, otherwise, .. } => {
                     self.block(then, context);
                     self.block(otherwise, context);
@@ -231,7 +231,7 @@ impl<'k> Walk<'k> {
                     let mut reduces = false;
                     let context = match l.kind {
                         LoopKind::Parallel | LoopKind::Serial => context,
-                        LoopKind::Scan => LoadContext::Reduction,
+                        LoopKind::Scan | LoopKind::Keyed { .. } => LoadContext::Reduction,
                         LoopKind::Reduce(_) => {
                             // A small reduction becomes straight-line code, so its loads are like
                             // any other.

@@ -181,7 +181,11 @@ fn depends_on_all(l: &Loop) -> bool {
             depends || !op.is_arithmetic()
         }
         Statement::Store { .. } => true,
-        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
+        Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::While(_)
+        | Statement::Contract(_) => false,
     })
 }
 

@@ -120,12 +120,14 @@ fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
                 match l.kind {
                     LoopKind::Parallel => Split::Always,
                     LoopKind::Reduce(_) => Split::Exact,
-                    LoopKind::Serial | LoopKind::Scan => Split::Never,
+                    LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => Split::Never,
                 },
             ),
             Statement::While(w) => (std::slice::from_ref(&w.counter), Split::Never),
             Statement::Contract(c) => (&c.reduce, Split::Never),
-            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } => return,
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } | Statement::If { .. } => {
+                return;
+            }
         };
         for (index, _) in dims {
             let goes = |extent: &Size| match split {
@@ -259,7 +261,7 @@ fn rewritten(program: &Program, kernel: &Kernel, parts: &Parts) -> Kernel {
             }
             Statement::Loop(l) => l.dims = std::mem::take(&mut l.dims).into_iter().flat_map(split).collect(),
             Statement::Contract(c) => c.free = std::mem::take(&mut c.free).into_iter().flat_map(split).collect(),
-            Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => {}
+            Statement::Store { .. } | Statement::Scatter { .. } | Statement::If { .. } | Statement::While(_) => {}
         }
         out.push(statement);
     });

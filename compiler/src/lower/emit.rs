@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
-use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind};
+use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind};
 use ir::nest::{
     self, Block, BufferId, Extent, FunctionId, Input, Kernel, LoopKind, Merge, Op, ReducerId, Statement, Subscript,
     ValueId,
@@ -195,6 +195,20 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// Merges a value into an element.
+    pub fn merge(
+        &mut self,
+        buffer: BufferId,
+        at: &[Affine<IndexId>],
+        value: ValueId,
+        monoid: Monoid,
+    ) -> Result<(), LowerError> {
+        self.count()?;
+        let at = at.iter().map(|s| self.subscript(s)).collect::<Result<_, _>>()?;
+        self.builder.push(Statement::Scatter { buffer, at, value, monoid });
+        Ok(())
+    }
+
     fn count(&mut self) -> Result<(), LowerError> {
         *self.statements += 1;
         if *self.statements > MAX_STATEMENTS { Err(LowerError::TooLarge) } else { Ok(()) }
@@ -345,7 +359,10 @@ impl<'a> Emitter<'a> {
                 let at = self.subscripts(*array, at)?;
                 return self.element(*array, &at);
             }
-            Kind::Reduce { op, over, body, order, prefix } => {
+            Kind::Reduce { op, over, body, order, prefix, by } => {
+                if !by.is_empty() {
+                    return Err(LowerError::Malformed("a reduction by key that cannot stand on its own"));
+                }
                 // The last prefix of a scan must have the bits that the scan gives.
                 let order = if prefix.is_some() { Order::Scan } else { *order };
                 return self.reduce(over, *op, order, |k| k.compute(*body));
@@ -416,6 +433,53 @@ impl<'a> Emitter<'a> {
             }
         };
         Ok(State { merge: Merge::Reducer(id), inputs: vec![Input::Value(input), Input::Number], result: 1 })
+    }
+
+    /// Merges the body of a reduction by key into its table: `factors` are the conditions that are
+    /// left, and `inner` the indices that only the body mentions.
+    pub fn scatter(
+        &mut self,
+        factors: &[Factor],
+        body: ExprId,
+        inner: &[IndexId],
+        merge: &mut dyn FnMut(&mut Self, ValueId) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let guard = self.frames[self.frames.len() - 1].guard;
+        let Some((factor, rest)) = factors.split_first() else {
+            let dims = self.bind_box(inner)?;
+            self.open(guard)?;
+            let value = self.compute(body)?;
+            merge(self, value)?;
+            let block = self.close();
+            self.builder.loop_(LoopKind::Parallel, dims, block);
+            return Ok(());
+        };
+        let condition = match factor {
+            Factor::Holds(condition) => self.value(*condition)?,
+            Factor::Key { of, key } => self.bind_key(*of, *key)?,
+        };
+        let next = self.known.checked.exprs[rest.first().map_or(body, Factor::expr)].guard;
+        self.open(if self.known.checked.within(next, guard) { next } else { guard })?;
+        self.scatter(rest, body, inner, merge)?;
+        let then = self.close();
+        self.count()?;
+        self.builder.push(Statement::If { condition, then, otherwise: vec![], results: vec![] });
+        Ok(())
+    }
+
+    /// Binds an index to a key in the next block, and says whether the key is a value of the index.
+    fn bind_key(&mut self, of: IndexId, key: ExprId) -> Result<ValueId, LowerError> {
+        let mut value = self.value(key)?;
+        if self.builder.dtype(value) != Dtype::I64 {
+            // A `u64` beyond the range is below 0, and no value of the index.
+            value = self.op(Op::Cast(Dtype::I64, value))?;
+        }
+        let (zero, extent) = (self.op(Op::Constant(Scalar::I64(0)))?, self.known.facts.size(of)?);
+        let extent = self.size(&extent)?;
+        let low = self.op(Op::Compare(CompareOp::Ge, value, zero))?;
+        let high = self.op(Op::Compare(CompareOp::Lt, value, extent))?;
+        self.bindings.insert(of, Bound { to: Binding::Value(value), depth: self.frames.len() });
+        self.op(Op::Binary(BinaryOp::And, low, high))
     }
 
     /// The number of leading indices with extents that do not depend on those before them.

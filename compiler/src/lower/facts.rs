@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::checked::{Checked, ExprId, Extent, IndexId, Kind, Prefix};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Prefix};
 use ir::{Affine, Size};
 
 use super::LowerError;
@@ -105,6 +105,7 @@ impl Facts {
                 at.iter().filter_map(|s| s.affine.as_ref()).for_each(|a| self.union_affine(&mut free, a));
             }
             Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } => self.union(&mut free, &[*of]),
+            Kind::Reduce { by, .. } => by.iter().filter_map(Factor::key_of).for_each(|of| self.union(&mut free, &[of])),
             _ => {}
         }
         for index in expr.kind.bound() {

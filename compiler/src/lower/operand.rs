@@ -4,7 +4,7 @@ use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
 use ir::nest::{Block, Buffer, BufferId, Role};
 use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
-use ir::{Affine, Size};
+use ir::{Affine, ReduceOp, Size};
 
 use super::emit::Emitter;
 use super::{Known, LowerError, Lowering};
@@ -67,7 +67,7 @@ pub(super) fn unchecked(subscript: &Subscript) -> Option<&Affine<IndexId>> {
 }
 
 /// Indices as subscripts.
-fn plain(indices: &[IndexId]) -> Vec<Affine<IndexId>> {
+pub(super) fn plain(indices: &[IndexId]) -> Vec<Affine<IndexId>> {
     indices.iter().map(|i| Affine::index(*i)).collect()
 }
 
@@ -151,6 +151,9 @@ impl Lowering<'_> {
         let buffer = match kind {
             Kind::Reduce { op, over, body, prefix: Some(prefix), .. } => {
                 self.scan(id, temporary, *op, over, *body, *prefix)?
+            }
+            Kind::Reduce { op: ReduceOp::Monoid(monoid), over, body, by, .. } if !by.is_empty() => {
+                return self.keyed(id, *monoid, over, by, *body);
             }
             Kind::Contract { over, left, right } if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) => {
                 self.contraction(id, temporary, over, [*left, *right])?
@@ -327,7 +330,7 @@ impl Lowering<'_> {
     }
 
     /// A buffer for the value of a scalar at each setting of the indices.
-    fn temporary(&self, id: ExprId, indices: &[IndexId]) -> Result<Buffer, LowerError> {
+    pub(super) fn temporary(&self, id: ExprId, indices: &[IndexId]) -> Result<Buffer, LowerError> {
         let shape = indices.iter().map(|i| self.known.facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
         let dtype = self.known.checked.exprs[id].ty.dtype;
         Ok(Buffer { name: self.name(id), dtype, shape, role: Role::Temp })

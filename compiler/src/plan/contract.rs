@@ -72,6 +72,7 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
         Statement::Contract(c) => &c.free,
         Statement::Let { .. }
         | Statement::Store { .. }
+        | Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
         | Statement::While(_) => return found,
@@ -139,6 +140,7 @@ fn contract_in(block: &mut Block, buffer: BufferId, shape: &[Size], lost: &[bool
             Statement::Store { buffer: to, at, .. } if *to == buffer => retain(at, |axis| !lost[axis]),
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
             | Statement::While(_)

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::checked::{Checked, ExprId, Extent, IndexId, Kind};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind};
 
 /// How the values of an expression are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,9 @@ impl Facts {
             checked.for_each_operand(&expr.kind, |operand| union(&mut set, &free[operand]));
             if let Kind::Index(index) = &expr.kind {
                 mention(&mut set, *index);
+            }
+            if let Kind::Reduce { by, .. } = &expr.kind {
+                by.iter().filter_map(Factor::key_of).for_each(|of| mention(&mut set, of));
             }
             let bound = expr.kind.bound();
             for index in bound {

@@ -71,6 +71,7 @@ impl Sample {
             body,
             order: Order::Lanes,
             prefix: None,
+            by: vec![],
         };
         self.scalar(kind, Dtype::F32)
     }

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use cranelift_frontend::FunctionBuilder;
+use ir::order::KEYED_CHUNK;
 use ir::size::Atom;
 use ir::{Size, SymbolId};
 
@@ -73,6 +74,23 @@ impl Sizes {
             Atom::Symbol(s) => Number { value: self.symbols[s], sound: None },
             Atom::Overflow(wrapped) => {
                 Number { value: self.size(b, wrapped).value, sound: Some(b.ins().iconst(I8, 0)) }
+            }
+            Atom::KeyedChunk(keys) => {
+                // The same as `keyed_chunk`, which saturates.
+                let keys = self.size(b, keys);
+                let zero = b.ins().iconst(I64, 0);
+                let most = b.ins().iconst(I64, 1 << 60);
+                let count = b.ins().smax(keys.value, zero);
+                let count = b.ins().smin(count, most);
+                let times = b.ins().ishl_imm_u(count, 2);
+                let least = b.ins().iconst(I64, KEYED_CHUNK);
+                let least = b.ins().smax(times, least);
+                let below = b.ins().iadd_imm_s(least, -1);
+                let zeros = b.ins().clz(below);
+                let width = b.ins().iconst(I64, 64);
+                let bits = b.ins().isub(width, zeros);
+                let one = b.ins().iconst(I64, 1);
+                Number { value: b.ins().ishl(one, bits), sound: keys.sound }
             }
             Atom::FloorDiv(over, under) => {
                 let (over, under) = (self.size(b, over), self.size(b, under));

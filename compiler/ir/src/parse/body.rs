@@ -207,6 +207,23 @@ impl Parser<'_> {
             let value = self.value(scope)?;
             return Ok(Statement::Store { buffer, at, value });
         }
+        if self.take_word("scatter") {
+            let buffer = self.buffer_use()?;
+            let at = self.subscripts(scope)?;
+            self.mark(",")?;
+            let monoid = self.named("a reduction", Monoid::from_name)?;
+            let value = self.value(scope)?;
+            return Ok(Statement::Scatter { buffer, at, value, monoid });
+        }
+        if self.take_word("keyed") {
+            let keys = self.size()?;
+            self.word("row")?;
+            let row = self.number()?;
+            self.word("over")?;
+            let dims = self.list(|p| p.dim(scope))?;
+            let body = self.block_of_none(scope)?;
+            return Ok(Statement::Loop(Loop { dims, kind: LoopKind::Keyed { keys, row }, body }));
+        }
         let kind = |word: &str| match word {
             "parallel" => Some(LoopKind::Parallel),
             "serial" => Some(LoopKind::Serial),

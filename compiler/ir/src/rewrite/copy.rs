@@ -84,6 +84,10 @@ impl<'a> Copier<'a> {
             Statement::Store { buffer, at, value } => {
                 Statement::Store { buffer: *buffer, at: self.subscripts(at, out), value: self.value(*value) }
             }
+            Statement::Scatter { buffer, at, value, monoid } => {
+                let (at, value) = (self.subscripts(at, out), self.value(*value));
+                Statement::Scatter { buffer: *buffer, at, value, monoid: *monoid }
+            }
             Statement::If { condition, then, otherwise, results } => {
                 let condition = self.value(*condition);
                 let (then, otherwise) = (self.inner(then), self.inner(otherwise));
@@ -100,7 +104,9 @@ impl<'a> Copier<'a> {
                     LoopKind::Reduce(reductions) => {
                         LoopKind::Reduce(reductions.iter().map(|r| self.reduction(r)).collect())
                     }
-                    kind @ (LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan) => kind.clone(),
+                    kind @ (LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. }) => {
+                        kind.clone()
+                    }
                 };
                 Statement::Loop(Loop { dims, kind, body })
             }

@@ -241,7 +241,11 @@ impl Equality {
                 w.state.iter().for_each(|state| self.value(state.next).hash(h));
                 Some(())
             }
-            Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => None,
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Scatter { .. }
+            | Statement::Loop(_)
+            | Statement::Contract(_) => None,
         }
     }
 
@@ -273,7 +277,9 @@ impl Equality {
                     self.hash_inside(statement, h)?;
                     w.state.iter().for_each(|state| self.define(state.result, state.result));
                 }
-                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => return None,
+                Statement::Store { .. } | Statement::Scatter { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                    return None;
+                }
             }
             Some(())
         })

@@ -42,7 +42,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
                 return false;
             }
         }
-        Statement::Store { .. } => {}
+        Statement::Store { .. } | Statement::Scatter { .. } => {}
         Statement::If { results, .. } => results.retain(|(value, _, _)| used.contains(*value)),
         Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) => {
             reductions.retain(|r| r.results.iter().any(|v| used.contains(*v)));
@@ -71,14 +71,18 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         statement.blocks_mut().for_each(|inner| erase_unused_but(inner, used));
     }
     match statement {
-        Statement::Let { .. } | Statement::Store { .. } | Statement::While(_) | Statement::Contract(_) => return true,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::While(_)
+        | Statement::Contract(_) => return true,
         Statement::If { results, .. } if !results.is_empty() => return true,
         Statement::If { .. } => {}
         Statement::Loop(l) => match &l.kind {
             LoopKind::Reduce(reductions) if !reductions.is_empty() => return true,
             LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
             LoopKind::Scan if !has_prefix(&l.body) => l.kind = LoopKind::Parallel,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan => {}
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {}
         },
     }
     !statement.blocks().all(Vec::is_empty)

@@ -73,6 +73,7 @@ impl Forwarder<'_> {
             }
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
             | Statement::While(_)

@@ -107,6 +107,7 @@ impl Hoister<'_> {
             Statement::If { .. } => true,
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::Loop(_)
             | Statement::While(_)
             | Statement::Contract(_) => false,
@@ -162,7 +163,7 @@ impl Hoister<'_> {
             Statement::Let { .. } | Statement::If { .. } => statement.effects().may_fault || may_differ,
             Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
             Statement::While(_) => false,
-            Statement::Store { .. } | Statement::Contract(_) => true,
+            Statement::Store { .. } | Statement::Scatter { .. } | Statement::Contract(_) => true,
         }
     }
 
@@ -208,6 +209,7 @@ fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { op, .. } => op.effects().load.is_none_or(|load| load.at.is_empty()),
         Statement::Store { .. }
+        | Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
         | Statement::While(_)

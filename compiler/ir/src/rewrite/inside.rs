@@ -216,6 +216,7 @@ impl<'a> Inside<'a> {
         let atom = |atom: &Atom| match atom {
             Atom::Symbol(s) => matches!(self.program.symbols[*s].source, SymbolSource::Dimension { .. }),
             Atom::FloorDiv(a, b) => self.never_negative(a) && b.as_constant().is_some_and(|b| b > 0),
+            Atom::KeyedChunk(_) => true,
             Atom::Overflow(_) => false,
         };
         size.terms().iter().all(|(product, coefficient)| *coefficient > 0 && product.iter().all(atom))

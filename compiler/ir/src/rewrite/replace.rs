@@ -41,6 +41,7 @@ pub fn replace_loads(
         }
         other @ (Statement::Let { .. }
         | Statement::Store { .. }
+        | Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
         | Statement::While(_)
@@ -70,7 +71,7 @@ pub fn for_each_use_mut(statement: &mut Statement, visit: &mut impl FnMut(&mut V
     }
     match statement {
         Statement::Let { op, .. } => op.for_each_operand_mut(visit),
-        Statement::Store { at, value, .. } => {
+        Statement::Store { at, value, .. } | Statement::Scatter { at, value, .. } => {
             for subscript in at {
                 if let Subscript::Value(v) = subscript {
                     visit(v);
@@ -109,7 +110,7 @@ pub fn for_each_affine_mut(statement: &mut Statement, visit: &mut impl FnMut(&mu
     }
     match statement {
         Statement::Let { op, .. } => op.for_each_affine_mut(visit),
-        Statement::Store { at, .. } => affine_subscripts_mut(at).for_each(&mut *visit),
+        Statement::Store { at, .. } | Statement::Scatter { at, .. } => affine_subscripts_mut(at).for_each(&mut *visit),
         Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
     }
     for inner in statement.blocks_mut().flatten() {

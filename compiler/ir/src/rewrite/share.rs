@@ -102,7 +102,7 @@ impl<'k> Finder<'k> {
                     self.inner(statement);
                     self.defines(statement);
                 }
-                Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => {
+                Statement::Store { .. } | Statement::Scatter { .. } | Statement::Loop(_) | Statement::Contract(_) => {
                     self.defines(statement);
                     statement.blocks().for_each(|inner| self.block(inner));
                 }
@@ -189,7 +189,11 @@ fn results(statement: &Statement, name: &dyn Fn(ValueId) -> ValueId) -> Vec<(Val
             reductions.iter().flat_map(reduced).collect()
         }
         Statement::While(w) => w.state.iter().enumerate().map(|(k, s)| (s.result, Gives::Carried(k))).collect(),
-        Statement::Let { .. } | Statement::Store { .. } | Statement::Loop(_) | Statement::Contract(_) => vec![],
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::Loop(_)
+        | Statement::Contract(_) => vec![],
     }
 }
 
@@ -231,6 +235,7 @@ impl Rewriter {
             Statement::While(_) if self.inner.next().flatten().is_none() => return false,
             Statement::Let { .. }
             | Statement::Store { .. }
+            | Statement::Scatter { .. }
             | Statement::Loop(_)
             | Statement::While(_)
             | Statement::Contract(_) => {}

@@ -108,7 +108,7 @@ impl Simplifier<'_> {
                     self.changed = true;
                 }
             }
-            Statement::Store { at, .. } => self.subscripts(at),
+            Statement::Store { at, .. } | Statement::Scatter { at, .. } => self.subscripts(at),
             Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {}
         }
         out.push(statement);

@@ -70,7 +70,11 @@ fn drop_in(block: &mut Block, units: &mut Vec<IndexId>) {
                 take(free, 0, units);
                 take(reduce, 1, units);
             }
-            Statement::Let { .. } | Statement::Store { .. } | Statement::If { .. } | Statement::While(_) => {}
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Scatter { .. }
+            | Statement::If { .. }
+            | Statement::While(_) => {}
         }
         block.push(statement);
     }

@@ -81,6 +81,7 @@ impl Seer<'_> {
                 }
                 Statement::Let { value, op } => self.terms[*value] = self.term(op),
                 Statement::Store { .. }
+                | Statement::Scatter { .. }
                 | Statement::If { .. }
                 | Statement::Loop(_)
                 | Statement::While(_)

@@ -19,6 +19,8 @@ pub struct Machine {
     pub columns: Columns,
     /// Whether reductions by blocks run in chunks, as those by lanes do.
     pub chunks_blocks: bool,
+    /// How many chunks of a reduction by key an iteration takes.
+    pub keyed_group: i64,
     /// Whether bounds checks of gathered indices are hoisted out of loops.
     pub hoists_checks: bool,
     /// The maximum number of operations of a kernel, with functions inlined, if there is a limit.
@@ -77,6 +79,7 @@ impl Machine {
         scans: Scans::HandOff,
         columns: Columns::Tiles,
         chunks_blocks: true,
+        keyed_group: 4,
         hoists_checks: true,
         operations: Some(20_000),
     };
@@ -97,6 +100,7 @@ impl Machine {
         scans: Scans::Phases,
         columns: Columns::Strips,
         chunks_blocks: false,
+        keyed_group: 1,
         hoists_checks: false,
         operations: None,
     };

@@ -14,7 +14,11 @@ pub fn is_scalar(statement: &Statement) -> bool {
     match statement {
         Statement::Let { .. } => true,
         Statement::If { then, otherwise, .. } => then.iter().chain(otherwise).all(is_scalar),
-        Statement::Store { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
+        Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::Loop(_)
+        | Statement::While(_)
+        | Statement::Contract(_) => false,
     }
 }
 

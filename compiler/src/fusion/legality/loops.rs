@@ -53,6 +53,7 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
         }
         Statement::Let { .. }
         | Statement::Store { .. }
+        | Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::While(_)
         | Statement::Contract(_) => return None,
@@ -68,7 +69,7 @@ fn is_elementwise(block: &Block) -> bool {
     block.iter().all(|s| match s {
         Statement::Let { .. } | Statement::Store { .. } => true,
         Statement::If { then, otherwise, .. } => is_elementwise(then) && is_elementwise(otherwise),
-        Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
+        Statement::Scatter { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
     })
 }
 
@@ -131,20 +132,29 @@ fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, 
 /// Whether loops of these kinds may share the matching indices.
 fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     let all = |l: &Loop| l.dims.len() == matched.len();
-    if matched.is_empty() {
+    // A loop by keys stands on its own in its parallel loop, because it becomes several kernels.
+    if matched.is_empty() || has_keyed(&first.body) || has_keyed(&second.body) {
         return false;
     }
     match (&first.kind, &second.kind) {
         (LoopKind::Parallel, LoopKind::Parallel) => true,
         (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second) || sabotage::on(Bug::JoinedReduction),
         (LoopKind::Reduce(_) | LoopKind::Scan, LoopKind::Parallel) => all(first),
-        (LoopKind::Reduce(_), LoopKind::Reduce(_)) | (LoopKind::Scan, LoopKind::Scan) => {
+        (LoopKind::Keyed { .. }, LoopKind::Keyed { .. }) if first.kind != second.kind => false,
+        (LoopKind::Reduce(_), LoopKind::Reduce(_))
+        | (LoopKind::Scan, LoopKind::Scan)
+        | (LoopKind::Keyed { .. }, LoopKind::Keyed { .. }) => {
             let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
             all(first) && all(second) && in_order
         }
-        (LoopKind::Serial, _) | (_, LoopKind::Serial) => false,
+        (LoopKind::Serial | LoopKind::Keyed { .. }, _) | (_, LoopKind::Serial | LoopKind::Keyed { .. }) => false,
         (LoopKind::Reduce(_), LoopKind::Scan) | (LoopKind::Scan, LoopKind::Reduce(_)) => false,
     }
+}
+
+/// Whether a loop by keys is among the statements of a body.
+fn has_keyed(body: &Block) -> bool {
+    body.iter().any(|s| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. })))
 }
 
 /// If one of the loops is a scan, whether the elements that flow between them are all forwarded,

@@ -140,13 +140,16 @@ impl Sample {
 
     pub fn reduce(&mut self, op: ReduceOp, over: &[IndexId], body: ExprId) -> ExprId {
         let dtype = op.result(self.dtype(body));
-        self.scalar(Kind::Reduce { op, over: over.to_vec(), body, order: Order::Lanes, prefix: None }, dtype)
+        self.scalar(
+            Kind::Reduce { op, over: over.to_vec(), body, order: Order::Lanes, prefix: None, by: vec![] },
+            dtype,
+        )
     }
 
     pub fn prefix(&mut self, op: ReduceOp, k: IndexId, of: IndexId, inclusive: bool, body: ExprId) -> ExprId {
         let dtype = op.result(self.dtype(body));
         let prefix = Some(Prefix { of, inclusive });
-        self.scalar(Kind::Reduce { op, over: vec![k], body, order: Order::Scan, prefix }, dtype)
+        self.scalar(Kind::Reduce { op, over: vec![k], body, order: Order::Scan, prefix, by: vec![] }, dtype)
     }
 
     pub fn contract(&mut self, over: &[IndexId], left: ExprId, right: ExprId) -> ExprId {

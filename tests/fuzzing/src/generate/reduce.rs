@@ -264,10 +264,18 @@ impl Writer<'_> {
         self.loops(shape);
         // A position among elements that a condition selects may be one of none.
         let chance = if reducer.starts_with("arg") { 2 } else { 15 };
+        let key = if self.choices.chance(chance) { self.key(count) } else { None };
         let filter = self.choices.chance(chance).then(|| {
             self.count("where");
             self.expr(Dtype::Bool, &[], 1)
         });
+        let filter = match (key, filter) {
+            (Some(key), Some(filter)) => {
+                let (first, second) = if self.choices.chance(50) { (&key, &filter) } else { (&filter, &key) };
+                Some(Piece::binary(first, "&&", second, Level::And, Dtype::Bool, &[]))
+            }
+            (key, filter) => key.or(filter),
+        };
         let guarded = filter.as_ref().map(|filter| self.guard(&filter.uses)).unwrap_or_default();
         let body = self.summand(reducer, ty, shape, fuel);
         self.unguard(guarded);
@@ -285,6 +293,26 @@ impl Writer<'_> {
             piece.uses.extend(index.data.into_iter().flat_map(|(_, uses)| uses));
         }
         piece
+    }
+
+    /// `x[r] % 3 == i`: an integer that equals an index from outside of the last `count` ones.
+    fn key(&mut self, count: usize) -> Option<Piece> {
+        let outside = self.scope.indices.len() - count;
+        let outer: Vec<String> = self.scope.indices[..outside].iter().map(|i| i.name.clone()).collect();
+        let of = self.choices.pick(&outer)?.clone();
+        self.count("key");
+        let ty = *self.choices.pick(&[Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64]).unwrap_or(&Dtype::I64);
+        let inner = self.scope.indices[outside + self.choices.below(count)].name.clone();
+        let key = match self.choices.below(3) {
+            0 => Piece::atom(inner.clone(), Dtype::I64, &[]),
+            1 => Piece { level: Level::Mul, ..Piece::atom(format!("{inner} % 3"), Dtype::I64, &[]) },
+            _ => self.small(ty, &[]),
+        };
+        let index = Piece::atom(of.clone(), Dtype::I64, &[]);
+        let (left, right) = if self.choices.chance(70) { (&key, &index) } else { (&index, &key) };
+        let mut piece = Piece::binary(left, "==", right, Level::Compare, Dtype::Bool, &[]);
+        piece.uses.extend([of, inner]);
+        Some(piece)
     }
 
     fn fresh_index(&mut self, bound: Dim) -> Index {

@@ -1,0 +1,58 @@
+//! The rules of reductions by key.
+
+use std::collections::BTreeSet;
+
+use super::{Checker, Result, fail};
+use crate::nest::{IndexId, Kernel, Loop, LoopKind, Statement, Subscript};
+use crate::sched::is_scalar;
+use crate::visit;
+
+/// A loop by keys becomes several kernels. So it stands at the top of its kernel, or on its own,
+/// with scalars before it, in a parallel loop there.
+pub(super) fn apart(k: &Kernel) -> Result {
+    let keyed = |s: &Statement| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. }));
+    for statement in &k.body {
+        let mut rest = std::slice::from_ref(statement);
+        if let Statement::Loop(Loop { kind: LoopKind::Parallel, body, .. }) = statement
+            && let Some((last, before)) = body.split_last()
+            && before.iter().all(is_scalar)
+        {
+            rest = std::slice::from_ref(last);
+        }
+        if let [Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, body, .. })] = rest {
+            rest = body;
+        }
+        let mut alone = true;
+        visit::for_each_statement(rest, &mut |s| alone &= !keyed(s));
+        if !alone {
+            return fail(format!("kernel @{}", k.name), "has a keyed loop where it does not stand on its own");
+        }
+    }
+    Ok(())
+}
+
+impl Checker<'_> {
+    /// The tables of a keyed loop: nothing else is stored, and the leading subscripts come from
+    /// outside.
+    pub(super) fn keyed(&self, statement: &Statement, l: &Loop, row: usize) -> Result {
+        let bound: BTreeSet<IndexId> = l.dims.iter().map(|(i, _)| *i).chain(visit::bound_indices(&l.body)).collect();
+        let outside = |at: &Subscript| match at {
+            Subscript::Affine(a) => a.terms().iter().all(|(index, _)| !bound.contains(index)),
+            Subscript::Value(_) => false,
+        };
+        let mut wrong = None;
+        visit::for_each_statement(&l.body, &mut |inner| match inner {
+            Statement::Scatter { at, .. } if at.len() < row || !at[..row].iter().all(outside) => {
+                wrong = Some("a table with subscripts of its row that come from inside");
+            }
+            Statement::Store { .. } => wrong = Some("a keyed loop stores nothing but to tables"),
+            Statement::Scatter { .. }
+            | Statement::Let { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => {}
+        });
+        wrong.map_or(Ok(()), |wrong| self.fail(Some(statement), wrong))
+    }
+}

@@ -1,0 +1,362 @@
+//! Reductions by key as loops that every target runs: the elements go in chunks of the order, each
+//! into tables of its own, and further loops combine the tables of all chunks.
+//!
+//! ```text
+//! keyed K row 0 over i < n {         parallel chunk < n / C {
+//!   scatter %y[key], add v             parallel k < K { store %y.chunks[chunk, k], 0 }
+//! }                                    serial e < min(C, n - chunk * C) {
+//!                                        scatter %y.chunks[chunk, key], add v
+//!                                      }
+//!                                    }
+//!                                    parallel k < K {
+//!                                      v = reduce c < n / C { load %y.chunks[c, k] } with add
+//!                                      store %y[k], v
+//!                                    }
+//! ```
+//!
+//! Where the tables of several chunks fit into a cache, an iteration takes a group of chunks, into
+//! tables in scratch that it then combines. If the group is complete, it takes an element of each
+//! chunk in turn: an addition to an element of a table waits for the one before it, and in this way
+//! several are under way at once even if all elements have the same key.
+
+use std::collections::BTreeSet;
+
+use ir::build::op_dtype;
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
+    Subscript, ValueId,
+};
+use ir::order::KEYED_CHUNK;
+use ir::rewrite::{Copier, fresh_name};
+use ir::sched::Machine;
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, visit};
+
+/// The loops that a reduction by key becomes.
+pub struct Expanded {
+    /// The loops, each of which runs in ranges.
+    pub loops: Vec<Loop>,
+    /// The indices of loops over the results of chunks.
+    pub joins: Vec<IndexId>,
+}
+
+/// The greatest chunk that is taken in groups: its tables have at most a quarter as many elements,
+/// and those of a group fit into the cache of a core.
+const GROUPED: i64 = 1 << 18;
+
+/// The loops in place of a statement that is a reduction by key: a keyed loop, or a parallel loop
+/// around one. `None` for any other.
+pub fn expand(
+    program: &mut Program,
+    machine: &Machine,
+    kernel: &mut Kernel,
+    statement: &Statement,
+) -> Option<Expanded> {
+    let Statement::Loop(l) = statement else { return None };
+    let (outer, before, inner): (&[_], &[Statement], &Loop) = match (&l.kind, l.body.split_last()) {
+        (LoopKind::Keyed { .. }, _) => (&[], &[], l),
+        (LoopKind::Parallel, Some((Statement::Loop(inner), before))) => (&l.dims, before, inner),
+        _ => return None,
+    };
+    let LoopKind::Keyed { keys, row } = &inner.kind else { return None };
+    let lengths: Vec<Size> = inner.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
+    let elements = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
+    let chunk = Size::keyed_chunk(keys);
+    let (each, count) = (machine.keyed_group, up(&elements, &chunk));
+    // 1 if chunks are taken in groups, else 0. (The quotient is at most that of the least chunk.)
+    let grouped = match each {
+        1 => Size::constant(0),
+        _ => up(&Size::constant(GROUPED).floor_div(&chunk), &Size::constant(GROUPED / KEYED_CHUNK)),
+    };
+    let groups = &grouped * &up(&count, &Size::constant(each));
+    let singles = &(&Size::constant(1) - &grouped) * &count;
+    let rows = &groups + &singles;
+    let tables = tables(program, inner, *row, &rows);
+    let mut expansion = Expansion { program, kernel, before, inner, lengths, elements, chunk, tables, joins: vec![] };
+    let mut loops = vec![];
+    for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
+        let mut dims = vec![(expansion.index("chunk"), Extent::size(count))];
+        let body = if each == 1 { expansion.one_chunk(dims[0].0) } else { expansion.group(dims[0].0, each) };
+        dims.extend_from_slice(outer);
+        loops.push(Loop { dims, kind: LoopKind::Parallel, body });
+    }
+    for table in expansion.tables.clone() {
+        let shape = expansion.program.buffers[table.whole].shape.clone();
+        loops.push(
+            expansion
+                .combine(&table, table.chunks, Extent::size(rows.clone()), &shape, |at| (table.whole, at.to_vec())),
+        );
+    }
+    Some(Expanded { loops, joins: expansion.joins })
+}
+
+/// A table, and those of the chunks or groups, one after another.
+#[derive(Clone)]
+struct Table {
+    whole: BufferId,
+    chunks: BufferId,
+    /// The leading subscripts of the part of the table that the loop computes.
+    row: Vec<Subscript>,
+    monoid: Monoid,
+}
+
+/// The tables of a keyed loop, with buffers for this many chunks or groups.
+fn tables(program: &mut Program, l: &Loop, row: usize, count: &Size) -> Vec<Table> {
+    let mut tables = vec![];
+    visit::for_each_statement(&l.body, &mut |s| {
+        if let Statement::Scatter { buffer, at, monoid, .. } = s {
+            let Buffer { name, dtype, shape, .. } = &program.buffers[*buffer];
+            let shape = [std::slice::from_ref(count), shape].concat();
+            let new = Buffer { name: format!("{name}.chunks"), dtype: *dtype, shape, role: Role::Temp };
+            let chunks = program.buffers.push(new);
+            tables.push(Table { whole: *buffer, chunks, row: at[..row].to_vec(), monoid: *monoid });
+        }
+    });
+    tables
+}
+
+/// A reduction by key on its way to loops over chunks.
+struct Expansion<'a> {
+    program: &'a mut Program,
+    kernel: &'a mut Kernel,
+    /// The scalars that each iteration of the parallel loop around it computes first.
+    before: &'a [Statement],
+    inner: &'a Loop,
+    /// The lengths of its dims, and their product.
+    lengths: Vec<Size>,
+    elements: Size,
+    /// The elements of a chunk.
+    chunk: Size,
+    tables: Vec<Table>,
+    joins: Vec<IndexId>,
+}
+
+impl Expansion<'_> {
+    /// A chunk, which goes into tables of its own.
+    fn one_chunk(&mut self, chunk: IndexId) -> Block {
+        let mut body = self.before.to_vec();
+        for table in self.tables.clone() {
+            let shape = self.inside(&table);
+            let lead = [vec![Subscript::index(chunk)], table.row.clone()].concat();
+            let cleared = self.clear(&table, table.chunks, &[], lead, &shape);
+            body.push(cleared);
+        }
+        let first = Affine::index(chunk).scale(&self.chunk);
+        let left = Affine::size(self.elements.clone()).sub(&first);
+        let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.define(&mut body, Op::Affine(a)));
+        let length = self.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
+        let elements = self.elements_from(first, length, |table, at| {
+            (table.chunks, [vec![Subscript::index(chunk)], at.to_vec()].concat())
+        });
+        body.push(elements);
+        body
+    }
+
+    /// A group of `each` chunks, which go into tables in scratch.
+    fn group(&mut self, group: IndexId, each: i64) -> Block {
+        let mut body = self.before.to_vec();
+        let in_group = self.chunk.clone();
+        let in_group = &in_group * &Size::constant(each);
+        let first = Affine::index(group).scale(&in_group);
+        let left = Affine::size(self.elements.clone()).sub(&first);
+        // The chunks of this group, and whether all of them are complete.
+        let rest = Affine::size(up(&self.elements, &self.chunk)).sub(&Affine::index(group).scale(&each.into()));
+        let [rest, most] = [rest, Affine::constant(each)].map(|a| self.define(&mut body, Op::Affine(a)));
+        let chunks = self.define(&mut body, Op::Binary(BinaryOp::Min, rest, most));
+        let missing = left.sub(&Affine::size(in_group));
+        let (missing, zero) = (self.define(&mut body, Op::Affine(missing)), Op::Constant(Scalar::I64(0)));
+        let zero = self.define(&mut body, zero);
+        let complete = self.define(&mut body, Op::Compare(CompareOp::Ge, missing, zero));
+        let chunk = self.define(&mut body, Op::Affine(Affine::size(self.chunk.clone())));
+        let scratch: Vec<BufferId> = self.tables.clone().iter().map(|table| self.scratch(table, each)).collect();
+        for (table, scratch) in self.tables.clone().iter().zip(&scratch) {
+            let shape = self.inside(table);
+            let number = self.index("chunk");
+            let cleared =
+                self.clear(table, *scratch, &[(number, Extent::Value(chunks))], vec![Subscript::index(number)], &shape);
+            body.push(cleared);
+        }
+        let of = |tables: &[Table], table: &Table| {
+            tables.iter().position(|t| t.whole == table.whole).map_or(table.chunks, |n| scratch[n])
+        };
+        let tables = self.tables.clone();
+        // One element of each chunk in turn. Elements that are rows keep the processor busy alone.
+        let mut single = chunks;
+        if !self.inner.body.iter().any(holds_loop) {
+            let together = self.define(&mut body, Op::Select(complete, chunk, zero));
+            single = self.define(&mut body, Op::Select(complete, zero, chunks));
+            let element = self.index("element");
+            let mut several = vec![];
+            for number in 0..each {
+                let start = &self.chunk * &Size::constant(number);
+                let at = first.add(&Affine::size(start)).add(&Affine::index(element));
+                several.extend(self.element(at, |table, at| {
+                    let number = Subscript::Affine(Affine::constant(number));
+                    (of(&tables, table), [vec![number], at[table.row.len()..].to_vec()].concat())
+                }));
+            }
+            let dims = vec![(element, Extent::Value(together))];
+            body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: several }));
+        }
+        let number = self.index("chunk");
+        let first = first.add(&Affine::index(number).scale(&self.chunk));
+        let left = Affine::size(self.elements.clone()).sub(&first);
+        let mut alone = vec![];
+        let left = self.define(&mut alone, Op::Affine(left));
+        let length = self.define(&mut alone, Op::Binary(BinaryOp::Min, left, chunk));
+        let elements = self.elements_from(first, length, |table, at| {
+            (of(&tables, table), [vec![Subscript::index(number)], at[table.row.len()..].to_vec()].concat())
+        });
+        alone.push(elements);
+        let dims = vec![(number, Extent::Value(single))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: alone }));
+        for (table, scratch) in tables.iter().zip(&scratch) {
+            let shape = self.inside(table);
+            let combined = self.combine(table, *scratch, Extent::Value(chunks), &shape, |at| {
+                (table.chunks, [vec![Subscript::index(group)], table.row.clone(), at.to_vec()].concat())
+            });
+            body.push(Statement::Loop(combined));
+        }
+        body
+    }
+
+    /// The shape of the part of a table that the loop computes.
+    fn inside(&self, table: &Table) -> Vec<Size> {
+        self.program.buffers[table.whole].shape[table.row.len()..].to_vec()
+    }
+
+    /// Scratch for the tables of a group.
+    fn scratch(&mut self, table: &Table, each: i64) -> BufferId {
+        let shape = [vec![Size::constant(each)], self.inside(table)].concat();
+        let Buffer { name, dtype, .. } = &self.program.buffers[table.whole];
+        let buffer = Buffer { name: format!("{name}.group"), dtype: *dtype, shape, role: Role::Scratch };
+        self.program.buffers.push(buffer)
+    }
+
+    /// A loop over the elements from the number `first` on, which go where `to` says.
+    fn elements_from(
+        &mut self,
+        first: Affine<IndexId>,
+        length: ValueId,
+        to: impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>),
+    ) -> Statement {
+        let element = self.index("element");
+        let body = self.element(first.add(&Affine::index(element)), to);
+        Statement::Loop(Loop { dims: vec![(element, Extent::Value(length))], kind: LoopKind::Serial, body })
+    }
+
+    /// The body of the keyed loop for the element of a number.
+    fn element(
+        &mut self,
+        number: Affine<IndexId>,
+        to: impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>),
+    ) -> Block {
+        let mut out = vec![];
+        let mut at = vec![];
+        if let [_] = self.lengths[..] {
+            at.push(Subscript::Affine(number));
+        } else {
+            let mut rest = self.define(&mut out, Op::Affine(number));
+            for length in self.lengths.clone().into_iter().skip(1).rev() {
+                let length = self.define(&mut out, Op::Affine(Affine::size(length)));
+                at.push(Subscript::Value(self.define(&mut out, Op::Binary(BinaryOp::Rem, rest, length))));
+                rest = self.define(&mut out, Op::Binary(BinaryOp::Div, rest, length));
+            }
+            at.push(Subscript::Value(rest));
+            at.reverse();
+        }
+        let from = self.kernel.clone();
+        let mut copier = Copier::new(self.program, &from, self.kernel);
+        for ((index, _), at) in self.inner.dims.iter().zip(at) {
+            copier.map_index(*index, at);
+        }
+        copier.copy(&self.inner.body, &mut out);
+        redirect(&mut out, &self.tables, &to);
+        out
+    }
+
+    /// A loop that stores the identity in the elements of a table: `dims` and then one axis for each
+    /// length of `shape`, with the subscripts `lead` before these.
+    fn clear(
+        &mut self,
+        table: &Table,
+        buffer: BufferId,
+        dims: &[(IndexId, Extent)],
+        lead: Vec<Subscript>,
+        shape: &[Size],
+    ) -> Statement {
+        let axes = self.axes(shape);
+        let identity = table.monoid.identity(self.program.buffers[table.whole].dtype);
+        let mut body = vec![];
+        let value = self.define(&mut body, Op::Constant(identity));
+        let at = lead.into_iter().chain(axes.iter().map(|(axis, _)| Subscript::index(*axis))).collect();
+        body.push(Statement::Store { buffer, at, value });
+        Statement::Loop(Loop { dims: [dims, &axes].concat(), kind: LoopKind::Parallel, body })
+    }
+
+    /// A loop over the elements of a table of this shape, each of which is the result of those in
+    /// the tables of some chunks, which `from` has one after another.
+    fn combine(
+        &mut self,
+        table: &Table,
+        from: BufferId,
+        chunks: Extent,
+        shape: &[Size],
+        to: impl Fn(&[Subscript]) -> (BufferId, Vec<Subscript>),
+    ) -> Loop {
+        let dims = self.axes(shape);
+        let chunk = self.index("chunk");
+        self.joins.push(chunk);
+        let at: Vec<Subscript> = dims.iter().map(|(axis, _)| Subscript::index(*axis)).collect();
+        let mut body = vec![];
+        let one = Op::Load { buffer: from, view: None, at: [vec![Subscript::index(chunk)], at.clone()].concat() };
+        let value = self.define(&mut body, one);
+        let dtype = self.kernel.values[value];
+        let order = if table.monoid.depends_on_order(dtype) { Order::Blocks } else { Order::Free };
+        let result = self.kernel.values.push(dtype);
+        let kind = LoopKind::Reduce(vec![Reduction::monoid(result, table.monoid, order, value)]);
+        let reduce = Statement::Loop(Loop { dims: vec![(chunk, chunks)], kind, body });
+        let (buffer, at) = to(&at);
+        let store = Statement::Store { buffer, at, value: result };
+        Loop { dims, kind: LoopKind::Parallel, body: vec![reduce, store] }
+    }
+
+    /// An index for each axis of a shape.
+    fn axes(&mut self, shape: &[Size]) -> Vec<(IndexId, Extent)> {
+        shape.iter().map(|length| (self.index("key"), Extent::size(length.clone()))).collect()
+    }
+
+    fn index(&mut self, name: &str) -> IndexId {
+        let sizes = self.program.symbols.values().map(|s| s.name.clone());
+        let mut taken: BTreeSet<String> = sizes.chain(self.kernel.indices.values().map(|i| i.name.clone())).collect();
+        self.kernel.indices.push(Index { name: fresh_name(&mut taken, name) })
+    }
+
+    fn define(&mut self, block: &mut Block, op: Op) -> ValueId {
+        // The verifier reports an operand that does not exist.
+        let dtype = op_dtype(self.program, &self.kernel.values, &op).unwrap_or(Dtype::I64);
+        let value = self.kernel.values.push(dtype);
+        block.push(Statement::Let { value, op });
+        value
+    }
+}
+
+/// A quotient of sizes that are not negative, rounded up.
+fn up(size: &Size, by: &Size) -> Size {
+    (&(size + by) - &Size::constant(1)).floor_div(by)
+}
+
+fn holds_loop(statement: &Statement) -> bool {
+    statement.repeats() || statement.blocks().flatten().any(holds_loop)
+}
+
+/// Lets a block scatter to other tables.
+fn redirect(block: &mut Block, tables: &[Table], to: &impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>)) {
+    for statement in block {
+        if let Statement::Scatter { buffer, at, .. } = statement
+            && let Some(table) = tables.iter().find(|table| table.whole == *buffer)
+        {
+            (*buffer, *at) = to(table, at);
+        }
+        statement.blocks_mut().for_each(|inner| redirect(inner, tables, to));
+    }
+}
