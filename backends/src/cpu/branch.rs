@@ -39,6 +39,7 @@ impl Leaf {
                 LeafStep::Value(value) => *value == id,
                 LeafStep::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
                 LeafStep::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
+                LeafStep::While(steps) => steps.state.iter().any(|s| s.result == id),
                 LeafStep::Store { .. } | LeafStep::Scalar(..) => false,
             };
         });
@@ -113,12 +114,12 @@ impl Lanes128<'_, '_> {
     }
 
     /// Normalizes masks to one width, since both sides must agree. Other values are unchanged.
-    fn one_form(&mut self, id: LeafId, v: Registers) -> Registers {
+    pub(super) fn one_form(&mut self, id: LeafId, v: Registers) -> Registers {
         if self.at.leaf.values[id].0 == Dtype::Bool { self.mask(&v, false) } else { v }
     }
 
     /// Whether some lane of a mask is `value`.
-    fn any(&mut self, mask: &Registers, value: bool) -> Value {
+    pub(super) fn any(&mut self, mask: &Registers, value: bool) -> Value {
         let b = &mut self.e.b;
         let mut all = b.ins().bitcast(I32X4, little(), mask[0]);
         for part in &mask[1..] {

@@ -455,14 +455,13 @@ impl<'a> Emitter<'a> {
     }
 
     /// Emits a loop of at most `extent` steps with carried values, and returns their last ones.
-    /// `condition` may end the loop before a step. It gets the number of the step and the current
-    /// values; `body` returns the next ones.
+    /// `body` gets the number of the step, the current values, and the block to leave to; it
+    /// returns the next values.
     pub(super) fn steps(
         &mut self,
         extent: Value,
         first: &[Value],
-        condition: impl FnOnce(&mut Self, Value, &[Value]) -> Option<Value>,
-        body: impl FnOnce(&mut Self) -> Vec<Value>,
+        body: impl FnOnce(&mut Self, Value, &[Value], cl::Block) -> Vec<Value>,
     ) -> Vec<Value> {
         let zero = self.int(0);
         let mut initial = vec![zero];
@@ -473,12 +472,7 @@ impl<'a> Emitter<'a> {
         self.b.switch_to_block(head);
         self.indices.enter();
         let carried = self.b.block_params(head).to_vec();
-        if let Some(holds) = condition(self, carried[0], &carried[1..]) {
-            let inside = self.b.create_block();
-            self.b.ins().brif(holds, inside, &[], exit, &Self::arguments(&carried[1..]));
-            self.b.switch_to_block(inside);
-        }
-        let mut next = body(self);
+        let mut next = body(self, carried[0], &carried[1..], exit);
         self.indices.leave();
         let done = self.b.ins().iadd_imm_s(carried[0], 1);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, done, extent);
@@ -487,6 +481,13 @@ impl<'a> Emitter<'a> {
         self.b.ins().brif(more, head, &Self::arguments(&next), exit, &last);
         self.b.switch_to_block(exit);
         self.b.block_params(exit).to_vec()
+    }
+
+    /// Leaves a loop with its current values, unless it goes on.
+    pub(super) fn leave_unless(&mut self, goes_on: Value, exit: cl::Block, current: &[Value]) {
+        let inside = self.b.create_block();
+        self.b.ins().brif(goes_on, inside, &[], exit, &Self::arguments(current));
+        self.b.switch_to_block(inside);
     }
 
     /// The smaller of two signed integers.

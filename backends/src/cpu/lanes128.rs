@@ -20,6 +20,7 @@ use super::emit::Emitter;
 use super::fold::offset;
 use super::leaf::{Access, Done, Inst, Leaf, LeafEmitter, Nest};
 use super::scalar;
+use super::whiles::Steps;
 
 /// The number of elements in a group.
 pub(super) const GROUP: i64 = 4;
@@ -594,6 +595,10 @@ impl LeafEmitter for Lanes128<'_, '_> {
 
     fn branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {
         self.run_branch(branch, done);
+    }
+
+    fn steps(&mut self, steps: &Steps, done: &mut Done<Registers>) {
+        self.run_steps(steps, done);
     }
 }
 

@@ -18,10 +18,11 @@ use ir::nest::{
 };
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
-use super::branch::Branch;
+use super::branch::{Arm, Branch};
 use super::emit::Emitter;
 use super::fold::Fold;
 use super::nest::mentions;
+use super::whiles::{Steps, carries};
 
 /// A value that varies with the leaf's index, or is treated as if it did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +56,8 @@ pub(super) enum LeafStep {
     Nest(Nest),
     /// Computes values, unless no lane needs them.
     Branch(Branch),
+    /// A loop over carried scalars.
+    While(Steps),
 }
 
 /// A loop inside a leaf. Its extents are the same for all elements.
@@ -98,14 +101,14 @@ pub(super) enum Inst {
     Select(LeafId, LeafId, LeafId),
     Cast(LeafId),
     Bitcast(LeafId),
-    /// The result of an inner reduction.
-    Reduced,
+    /// A value that an inner loop defines: the result of a reduction, or a carried value.
+    Result,
 }
 
 impl Inst {
     fn for_each_operand(&self, visit: &mut impl FnMut(LeafId)) {
         match self {
-            Inst::Constant(_) | Inst::Uniform(_) | Inst::Affine { .. } | Inst::Load(_) | Inst::Reduced => {}
+            Inst::Constant(_) | Inst::Uniform(_) | Inst::Affine { .. } | Inst::Load(_) | Inst::Result => {}
             Inst::Unary(_, a) | Inst::Cast(a) | Inst::Bitcast(a) => visit(*a),
             Inst::Binary(_, a, b) | Inst::Compare(_, a, b) => [*a, *b].into_iter().for_each(visit),
             Inst::Fma(a, b, c) | Inst::Select(a, b, c) => [*a, *b, *c].into_iter().for_each(visit),
@@ -173,6 +176,8 @@ pub(super) trait LeafEmitter {
     fn nest(&mut self, nest: &Nest, done: &mut Done<Self::Vector>);
     /// Emits a conditional side of a branch and defines its results in `done`.
     fn branch(&mut self, branch: &Branch, done: &mut Done<Self::Vector>);
+    /// Emits a loop over carried scalars and defines its results in `done`.
+    fn steps(&mut self, steps: &Steps, done: &mut Done<Self::Vector>);
 }
 
 /// The values emitted so far.
@@ -207,6 +212,7 @@ impl Leaf {
                 LeafStep::Scalar(value, op) => l.scalar(*value, op),
                 LeafStep::Nest(nest) => l.nest(nest, done),
                 LeafStep::Branch(branch) => l.branch(branch, done),
+                LeafStep::While(steps) => l.steps(steps, done),
                 LeafStep::Store { access, value } => {
                     let gathered = self.gathered::<L>(*access, done);
                     l.store(*access, &gathered, &done.get(*value));
@@ -250,7 +256,7 @@ impl Leaf {
             Inst::Select(c, a, b) => l.select(dtype, &v(c), &v(a), &v(b)),
             Inst::Cast(a) => l.cast(of(a), dtype, &v(a)),
             Inst::Bitcast(a) => l.bitcast(of(a), dtype, &v(a)),
-            Inst::Reduced => v(&id),
+            Inst::Result => v(&id),
         }
     }
 
@@ -288,6 +294,10 @@ impl Leaf {
             match step {
                 LeafStep::Nest(nest) => self.for_each_step(&nest.body, visit),
                 LeafStep::Branch(branch) => self.for_each_step(&branch.steps, visit),
+                LeafStep::While(steps) => {
+                    self.for_each_step(&steps.condition, visit);
+                    self.for_each_step(&steps.body, visit);
+                }
                 LeafStep::Value(_) | LeafStep::Store { .. } | LeafStep::Scalar(..) => {}
             }
         }
@@ -312,6 +322,10 @@ impl Leaf {
                 }
                 LeafStep::Branch(branch) => {
                     branch.for_each_operand(&mut *visit);
+                    None
+                }
+                LeafStep::While(steps) => {
+                    steps.for_each_operand(&mut *visit);
                     None
                 }
                 LeafStep::Scalar(..) => None,
@@ -346,9 +360,13 @@ impl Leaf {
         }
         let leaf =
             Leaf { index, values: PrimaryMap::new(), steps: vec![], uniform: vec![], accesses: vec![], wanted: vec![] };
-        let mut build =
-            Build { e, index, stored, spread, leaf, inside: false, names: BTreeMap::new(), splats: BTreeMap::new() };
+        let (names, splats) = (BTreeMap::new(), BTreeMap::new());
+        let mut build = Build { e, index, stored, spread, leaf, inside: false, active: None, names, splats };
         build.block(body, true)?;
+        // Phases of strips keep no state of loops.
+        if build.leaf.in_strips() && carries(body) {
+            return None;
+        }
         for value in wanted {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
@@ -359,7 +377,7 @@ impl Leaf {
 
 /// How the leaf knows a value of the body. Values from outside are uniform.
 #[derive(Clone, Copy)]
-enum Name {
+pub(super) enum Name {
     Constant(Scalar),
     Uniform,
     Varying(LeafId),
@@ -368,15 +386,18 @@ enum Name {
 /// A leaf under construction.
 pub(super) struct Build<'b, 'a> {
     e: &'b Emitter<'a>,
-    index: IndexId,
+    pub(super) index: IndexId,
     /// Buffers that the body stores to. Loads from them must not be hoisted.
     stored: BTreeSet<BufferId>,
     /// Those that are scratch of a single iteration.
     spread: BTreeSet<BufferId>,
     pub(super) leaf: Leaf,
     /// Whether the current steps are those of an inner loop.
-    inside: bool,
-    names: BTreeMap<ValueId, Name>,
+    pub(super) inside: bool,
+    /// The elements that the current steps are meant for, unless for all. Steps that only compute
+    /// may run for the others too.
+    pub(super) active: Option<LeafId>,
+    pub(super) names: BTreeMap<ValueId, Name>,
     /// Uniform values that have been broadcast to a vector.
     pub(super) splats: BTreeMap<ValueId, LeafId>,
 }
@@ -384,7 +405,7 @@ pub(super) struct Build<'b, 'a> {
 impl Build<'_, '_> {
     /// Returns `None` if the block is not straight-line code. It may only access memory at the
     /// `top` level.
-    fn block(&mut self, block: &Block, top: bool) -> Option<()> {
+    pub(super) fn block(&mut self, block: &Block, top: bool) -> Option<()> {
         for statement in block {
             match statement {
                 Statement::Let { value, op } => {
@@ -402,16 +423,10 @@ impl Build<'_, '_> {
                 }
                 Statement::If { condition, then, otherwise, results } => {
                     let condition_id = self.varying(*condition);
-                    let side = |block, pick: fn(&(ValueId, ValueId, ValueId)) -> ValueId| {
-                        move |build: &mut Self| {
-                            build.block(block, false)?;
-                            Some(results.iter().map(|r| build.varying(pick(r))).collect())
-                        }
-                    };
                     // If-conversion: both sides are emitted one after the other, and the results
                     // are selected. A side that is expensive is skipped if no lane takes it.
-                    let then = self.side(side(then, |r| r.1))?;
-                    let otherwise = self.side(side(otherwise, |r| r.2))?;
+                    let then = self.arm(then, (condition_id, true), results.iter().map(|r| r.1))?;
+                    let otherwise = self.arm(otherwise, (condition_id, false), results.iter().map(|r| r.2))?;
                     self.sides(condition_id, then, otherwise);
                     for (result, a, b) in results {
                         let name = self.op(*result, &Op::Select(*condition, *a, *b), false)?;
@@ -419,16 +434,31 @@ impl Build<'_, '_> {
                     }
                 }
                 Statement::Loop(l) if top => self.nest(l)?,
-                Statement::Store { .. }
-                | Statement::Scatter { .. }
-                | Statement::Loop(_)
-                | Statement::While(_)
-                | Statement::Contract(_) => {
+                Statement::While(w) => self.carried(w)?,
+                Statement::Store { .. } | Statement::Scatter { .. } | Statement::Loop(_) | Statement::Contract(_) => {
                     return None;
                 }
             }
         }
         Some(())
+    }
+
+    /// One side of a branch: the one for elements with this condition.
+    fn arm(
+        &mut self,
+        block: &Block,
+        (condition, taken): (LeafId, bool),
+        results: impl Iterator<Item = ValueId>,
+    ) -> Option<Arm> {
+        self.side(|build| {
+            let outer = build.active;
+            if carries(block) {
+                build.active = Some(build.active_in(condition, taken));
+            }
+            build.block(block, false)?;
+            build.active = outer;
+            Some(results.map(|v| build.varying(v)).collect())
+        })
     }
 
     /// Adds a loop of the body.
@@ -462,7 +492,7 @@ impl Build<'_, '_> {
         let mut found = vec![];
         for (r, input) in reductions.iter().zip(inputs) {
             let fold = Fold { op: r.monoid, dtype: self.e.dtype(r.input) };
-            let result = self.leaf.values.push((fold.dtype, Inst::Reduced));
+            let result = self.leaf.values.push((fold.dtype, Inst::Result));
             self.names.insert(r.result, Name::Varying(result));
             found.push(NestReduction { fold, input, result });
         }
@@ -471,18 +501,22 @@ impl Build<'_, '_> {
         Some(())
     }
 
-    fn name(&self, v: ValueId) -> Name {
+    pub(super) fn dtype(&self, v: ValueId) -> Dtype {
+        self.e.dtype(v)
+    }
+
+    pub(super) fn name(&self, v: ValueId) -> Name {
         self.names.get(&v).copied().unwrap_or(Name::Uniform)
     }
 
-    fn push(&mut self, dtype: Dtype, inst: Inst) -> LeafId {
+    pub(super) fn push(&mut self, dtype: Dtype, inst: Inst) -> LeafId {
         let id = self.leaf.values.push((dtype, inst));
         self.leaf.steps.push(LeafStep::Value(id));
         id
     }
 
     /// The value as one that varies.
-    fn varying(&mut self, v: ValueId) -> LeafId {
+    pub(super) fn varying(&mut self, v: ValueId) -> LeafId {
         let inst = match self.name(v) {
             Name::Varying(id) => return id,
             Name::Constant(c) => Inst::Constant(c),

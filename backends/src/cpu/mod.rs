@@ -64,6 +64,7 @@ mod transpose;
 mod transpose_tiles;
 mod unfolded;
 mod vectors;
+mod whiles;
 mod wide;
 
 use std::sync::atomic::AtomicBool;

@@ -205,18 +205,17 @@ impl<'a> Emitter<'a> {
         let (counter, extent) = &w.counter;
         let extent = self.extent(extent);
         let first: Vec<Value> = w.state.iter().map(|state| self.value(state.first)).collect();
-        let condition = |e: &mut Self, step: Value, current: &[Value]| {
+        let last = self.steps(extent, &first, |e, step, current, exit| {
             e.poll();
             e.bind(*counter, step);
             for (state, value) in w.state.iter().zip(current) {
                 e.define(state.current, *value);
             }
-            w.condition.as_ref().map(|condition| {
+            if let Some(condition) = &w.condition {
                 e.block(&condition.body);
-                e.value(condition.value)
-            })
-        };
-        let last = self.steps(extent, &first, condition, |e| {
+                let holds = e.value(condition.value);
+                e.leave_unless(holds, exit, current);
+            }
             e.block(&w.body);
             w.state.iter().map(|state| e.value(state.next)).collect()
         });

@@ -408,7 +408,7 @@ impl<'l> PhaseBuilder<'l> {
                     let results = branch.results.iter().zip(others).map(|((id, _), other)| (self.names[id], other));
                     self.leaf.steps.push(LeafStep::Branch(Branch { condition, steps, results: results.collect() }));
                 }
-                LeafStep::Nest(_) => unreachable!("loops inside of phases are not taken"),
+                LeafStep::Nest(_) | LeafStep::While(_) => unreachable!("loops inside of phases are not taken"),
             }
         }
     }
@@ -442,7 +442,7 @@ impl<'l> PhaseBuilder<'l> {
             Inst::Select(c, a, b) => Inst::Select(name(c), name(a), name(b)),
             Inst::Cast(a) => Inst::Cast(name(a)),
             Inst::Bitcast(a) => Inst::Bitcast(name(a)),
-            Inst::Reduced => unreachable!("results of loops are loaded"),
+            Inst::Result => unreachable!("results of loops are loaded"),
         }
     }
 

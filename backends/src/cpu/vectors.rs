@@ -8,7 +8,7 @@ use super::convert::native_cast;
 use super::emit::Emitter;
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, native_binary};
 use super::leaf::{Inst, Leaf, LeafId, LeafStep};
-use super::wide;
+use super::{whiles, wide};
 
 /// Whether most operations of a leaf have vector instructions.
 pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
@@ -19,7 +19,7 @@ pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     leaf.for_each_step(&leaf.steps, &mut |step| {
         let good = match step {
             LeafStep::Value(id) if leaf.is_uniform(*id) => return,
-            LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) => return,
+            LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) | LeafStep::While(_) => return,
             LeafStep::Value(id) => is_native(leaf, *id),
             LeafStep::Store { access, .. } => leaf.accesses[*access].contiguous(),
         };
@@ -61,7 +61,8 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
         return None;
     }
     let operands = Operands::new(e, leaf);
-    let mut groups = unroll(leaf.weight());
+    let together = whiles::together(leaf);
+    let mut groups = if together > 1 { together as i64 } else { unroll(leaf.weight()) };
     let mut done = from;
     // The unrolled loop first, then single groups.
     while groups > 0 {
@@ -70,6 +71,10 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
         let whole = e.b.ins().band_imm_s(count, -step);
         let stop = e.b.ins().iadd(done, whole);
         e.counted(done, stop, step, &[], |e, i, _| {
+            if together > 1 {
+                emit_groups(e, leaf, &operands, i, groups as usize);
+                return vec![];
+            }
             for group in 0..groups {
                 emit_group(e, leaf, &operands, i, group * GROUP);
             }
@@ -92,4 +97,10 @@ pub(super) fn emit_group(
 ) -> Vec<Registers> {
     let at = Elements { leaf, operands, i, offset, groups: 1, strip: None, last: None };
     leaf.emit(&mut Lanes128 { e, at })
+}
+
+/// Emits several groups from element `i` on as one.
+fn emit_groups(e: &mut Emitter<'_>, leaf: &Leaf, operands: &Operands, i: Value, groups: usize) {
+    let at = Elements { leaf, operands, i, offset: 0, groups, strip: None, last: None };
+    leaf.emit(&mut Lanes128 { e, at });
 }

@@ -180,7 +180,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// A loop that carries two values, of which one may be unused.
+    /// A loop that carries two values. One may be unused.
     fn while_(&mut self, depth: usize, first: [ValueId; 2]) {
         let index = self.b.index("t");
         let current = first.map(|_| self.b.value(Dtype::F32));

@@ -4,6 +4,7 @@ mod cancelled;
 mod differential;
 mod docs;
 mod ends;
+mod everywhere;
 mod files;
 mod format;
 mod house;
@@ -24,6 +25,7 @@ mod schedules;
 mod steps;
 mod sweep;
 mod traffic;
+mod whiles;
 
 use proptest::test_runner::{Config, RngSeed};
 

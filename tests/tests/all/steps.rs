@@ -12,25 +12,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use backends::cpu::Simd;
-use backends::ptx::Runner;
-use compiler::analysis::traffic;
 use compiler::pipeline::Options;
 use fuzzing::objects::{Object, is_possible};
-use interp::scalar::ARITHMETIC;
 use ir::array::{Array, ArrayRef};
-use ir::bind::Binding;
 use ir::nest::{Program, Repeat};
-use ir::{Dtype, Passes, Scalar};
+use ir::{Dtype, Scalar};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome};
 use tests::generate::Choices;
 use tests::generate::data::Random;
-use tests::ways;
 
-use crate::traffic::holds;
+use crate::everywhere;
 
 /// The declarations of every program. `%c`, `%k`, `%t` and `%u` are scalars.
 const DECLARATIONS: &str = "
@@ -243,9 +237,36 @@ impl Draft<'_> {
         let other = self.any_visible();
         let (first, a) = self.operand(from, to.rank, to.dtype);
         let (second, b) = self.operand(&other, to.rank, to.dtype);
-        let (both, result) = self.combine(&a, &b);
+        let (both, mut result) = self.combine(&a, &b);
+        let mut body = format!("{first}{second}{both}");
+        if self.choices.chance(30) {
+            let (text, last) = self.carried(to, &result);
+            body += &text;
+            result = last;
+        }
         let loops = ["", "parallel i < n", "parallel j < m, i < n"][to.rank];
-        self.frame(to, loops, &format!("{first}{second}{both}STORE {result}"))
+        self.frame(to, loops, &format!("{body}STORE {result}"))
+    }
+
+    /// A loop that carries a value, from this one on, for an element of a buffer.
+    fn carried(&mut self, to: &Buffer, first: &str) -> (String, String) {
+        let dtype = to.dtype;
+        let from = self.any_visible();
+        let trips = self.choices.pick(&TRIPS).unwrap().to_owned();
+        self.names += 1;
+        let counter = format!("p{}", self.names);
+        let [current, last] = [(); 2].map(|()| self.value());
+        let mut text = format!("{last} = while {counter} < {trips} with {current} = {first} ");
+        if self.choices.chance(60) {
+            let [limit, holds] = [(); 2].map(|()| self.value());
+            let least = if dtype.is_float() { "-2.0" } else { "-2" };
+            write!(text, "if {{ {limit} = const {dtype} {least} {holds} = gt {current}, {limit} yield {holds} }} ")
+                .unwrap();
+        }
+        let (loaded, element) = self.operand(&from, to.rank, dtype);
+        let (both, next) = self.combine(&current, &element);
+        write!(text, "do {{ {loaded}{both}yield {next} }} ").unwrap();
+        (text, last)
     }
 
     /// Running sums.
@@ -347,97 +368,18 @@ impl Tally {
     }
 }
 
-const ENGINES: [Engine; 4] =
-    [Engine::Cpu(1, Simd::Auto), Engine::Cpu(2, Simd::Auto), Engine::Cpu(2, Simd::W128), Engine::Cpu(1, Simd::W128)];
-
 /// Runs a program in every way on every engine.
 fn hold(words: &[u16], seed: u64, tally: &mut Tally) -> Result<(), String> {
     let text = Draft::program(words);
     let program: Program = text.parse().map_err(|error| format!("{error}\n{text}"))?;
-    ir::verify::verify(&program).map_err(|error| format!("{error}\n{program}"))?;
-    let unfused = Options { fuse: Passes::NONE, ..Options::default() };
-    let all = [unfused, Options::default()].into_iter().chain(ways::drawn(seed));
-    let mut forms: Vec<Form> = all.map(|options| Form::of_nests(&program, &options)).collect::<Result<_, _>>()?;
-    // Waiting for each other before each of many kernels takes long.
-    forms.iter_mut().zip(0..).for_each(|(form, n)| form.meet = n == 1);
-    tally.program(&program, &forms[1].program);
-    let objects = is_possible().then(|| {
-        let object =
-            |form: &Form| Object::new(&form.program, if seed.is_multiple_of(2) { Simd::Auto } else { Simd::W128 });
-        forms.iter().map(object).collect::<Result<Vec<_>, _>>()
-    });
-    let objects = objects.transpose()?;
-    let runner = |form: &Form| Ok(Runner::new(form.for_gpu()?, Emulated::new(seed), None));
-    let mut runners: Vec<_> = forms.iter().map(runner).collect::<Result<_, String>>()?;
     let mut random = Random::new(seed);
-    for sizes in CALLS {
-        let inputs = inputs(&program, sizes, &mut random);
-        let inputs: Vec<ArrayRef<'_>> = inputs.iter().map(Array::as_ref).collect();
-        let meant = forms[0].run_nests(Engine::Nest, &inputs);
-        *tally.outcomes.entry(name(&meant)).or_default() += 1;
-        for (n, form) in forms.iter().enumerate() {
-            let wrong = |engine: &dyn std::fmt::Debug, expected: &Outcome, found: &Outcome| {
-                let place = expected.first_difference(found).unwrap_or_default();
-                let way = tests::engines::Shown(&form.options);
-                let both = format!("expected {expected:?}\nfound    {found:?}");
-                Err(format!("{way} on {engine:?} at {sizes:?}: {place}\n{both}\n{program}\n{}", form.program))
-            };
-            // Fused nests may leave out a check that no result needs; it is open which one fails.
-            let nest = form.run_nests(Engine::Nest, &inputs);
-            let allowed = match (&meant, &nest) {
-                (Outcome::Fault(_), Outcome::Results(_) | Outcome::Fault(_)) => true,
-                _ => meant == nest,
-            };
-            if !allowed {
-                return wrong(&Engine::Nest, &meant, &nest);
-            }
-            if let (Outcome::Results(_), Err(what)) = (&nest, predicted(&form.program, &inputs)) {
-                return Err(format!("{what} at {sizes:?}\n{}", form.program));
-            }
-            for engine in ENGINES {
-                let found = form.run_nests(engine, &inputs);
-                if !agree(&nest, &found) {
-                    return wrong(&engine, &nest, &found);
-                }
-            }
-            // Later calls of the same sizes replay a recording.
-            for _ in 0..if n == 1 { 3 } else { 1 } {
-                let found = form.run_on(&mut runners[n], &inputs);
-                if !agree(&nest, &found) {
-                    return wrong(&"PTX", &nest, &found);
-                }
-            }
-            if let Some(objects) = &objects
-                && let Some(found) = objects[n].call(&inputs, &nest)
-                && !agree(&nest, &found)
-            {
-                return wrong(&"object", &nest, &found);
-            }
-        }
+    let calls: Vec<Vec<Array>> = CALLS.into_iter().map(|sizes| inputs(&program, sizes, &mut random)).collect();
+    let ran = everywhere::run(&program, seed, &calls)?;
+    tally.program(&program, &ran.fused);
+    for outcome in &ran.outcomes {
+        *tally.outcomes.entry(name(outcome)).or_default() += 1;
     }
     Ok(())
-}
-
-/// Compares the predicted loads and stores of a call with those that the interpreter counts.
-fn predicted(program: &Program, inputs: &[ArrayRef<'_>]) -> Result<(), String> {
-    let found = interp::nest::run(program, inputs).map_err(|error| format!("{error:?}"))?.traffic;
-    let binding = Binding::new(program, inputs).map_err(|error| format!("{error:?}"))?;
-    let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol), &ARITHMETIC);
-    for ((kernel, predicted), found) in program.kernels.values().zip(&predicted).zip(&found) {
-        for (buffer, predicted) in &predicted.traffic {
-            let found = found.get(buffer).copied().unwrap_or_default();
-            if !holds(&predicted.loads, found.loads) || !holds(&predicted.stores, found.stores) {
-                let place = format!("%{} in @{}", program.buffers[*buffer].name, kernel.name);
-                return Err(format!("{place}: {predicted:?}, and {found:?} were counted"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether outcomes of the same loop nests agree: any of several failed checks may be reported.
-fn agree(nest: &Outcome, found: &Outcome) -> bool {
-    matches!((nest, found), (Outcome::Fault(_), Outcome::Fault(_))) || nest == found
 }
 
 fn name(outcome: &Outcome) -> &'static str {

@@ -20,6 +20,7 @@ use crate::cpu::branch::Branch;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
+use crate::cpu::whiles::Steps;
 
 /// The registers that hold a value for one group, or operands in memory instead.
 pub(super) type Registers = Vec<Operand>;
@@ -307,7 +308,7 @@ pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
         Inst::Compare(_, a, _) => !matches!(of(a), Dtype::F16 | Dtype::Bf16),
         Inst::Cast(a) => super::convert::has(of(a), dtype),
         Inst::Bitcast(a) => !small(dtype) && of(a).bytes() == dtype.bytes() && dtype.bytes() >= 4,
-        Inst::Reduced => false,
+        Inst::Result => false,
     }
 }
 
@@ -581,6 +582,10 @@ impl LeafEmitter for WideX86<'_, '_> {
 
     fn nest(&mut self, _: &Nest, _: &mut Done<Registers>) {
         unreachable!("no loops come here")
+    }
+
+    fn steps(&mut self, _: &Steps, _: &mut Done<Registers>) {
+        unreachable!("leaves with loops are not taken");
     }
 
     fn branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {

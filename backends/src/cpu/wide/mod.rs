@@ -121,6 +121,7 @@ pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[LeafStep]) -> boo
                 has(&joined, r.fold.dtype)
             }),
             LeafStep::Branch(_) | LeafStep::Scalar(..) => true,
+            LeafStep::While(_) => false,
         };
     });
     all

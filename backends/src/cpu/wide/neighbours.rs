@@ -57,7 +57,7 @@ impl Neighbours {
                     }
                 }
                 LeafStep::Store { access, .. } => stored.push(leaf.accesses[*access].buffer),
-                LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) => {}
+                LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) | LeafStep::While(_) => {}
             }
         }
         loads.retain(|access| {

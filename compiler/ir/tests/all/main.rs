@@ -11,3 +11,4 @@ mod text;
 mod tree;
 mod values;
 mod verify;
+mod whiles;
