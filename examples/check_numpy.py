@@ -293,6 +293,21 @@ def kmeans(x, start):
     return centres(x, cluster, first), np.bincount(cluster, minlength=10), cluster
 
 
+def groupby(x, group, groups):
+    each = [x[group == g] for g in range(groups)]
+    total, count = np.array([part.sum() for part in each]), np.array([len(part) for part in each])
+    return (count, total, total / count, np.array([part.min(initial=np.inf) for part in each]),
+            np.array([part.max(initial=-np.inf) for part in each]))
+
+
+def grid(x, y, low, high):
+    a, b = (np.floor((v - low) / (high - low) * np.float32(16)) for v in (x, y))
+    inside = (a >= 0) & (a < 16) & (b >= 0) & (b < 16)
+    h = np.zeros((16, 16), np.int64)
+    np.add.at(h, (a[inside].astype(int), b[inside].astype(int)), 1)
+    return h
+
+
 def exponential(x, keep):
     y, last = [], 0.0
     for value in x:
@@ -457,6 +472,10 @@ CASES = [
     case("edges", "edges", [dict(x=f32(n)) for n in (2, 1010)], lambda x: np.append(x[:1], np.diff(x)).reshape(-1, 2)),
     case("histogram", "histogram", [dict(x=ints(b + 2, n), bins=np.int64(b)) for n, b in ((0, 3), (1009, 11))],
          lambda x, bins: np.bincount(x, minlength=bins)[:bins]),
+    case("groupby", "main", [dict(x=small(n, dtype=np.float64), group=rng.integers(-1, 4, n), groups=np.int64(3)) for n in (40, 20011)], groupby),
+    case("histogram2d", "bin", [dict(x=np.float32(x), low=np.float32(-2), high=np.float32(2), bins=np.int64(16)) for x in (-3, -2, 0.3, 2)],
+         lambda x, low, high, bins: np.int64(np.floor((x - low) / (high - low) * np.float32(bins)))),
+    case("histogram2d", "main", [dict(x=f32(n), y=f32(n), low=np.float32(-2), high=np.float32(2)) for n in (0, 1, 10007)], grid),
     case("activations", "activations", [dict(x=f32(n) * 3) for n in (1, 1009)],
          lambda x: (sigmoid(x), np.tanh(x), gelu(x), erf(x), x.clip(-1, 1), x.round()), ulp(2.5, "sigmoid and gelu, 2.1; tanh 1.4; erf 0.9")),
     case("chains", "relu_chain", [dict(x=f32(n), y=f32(n)) for n in (0, 1, 1009)],

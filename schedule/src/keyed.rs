@@ -33,7 +33,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, visit}
 
 /// The loops that a reduction by key becomes.
 pub struct Expanded {
-    /// The loops, each of which runs in ranges.
+    /// The loops. Each runs in ranges.
     pub loops: Vec<Loop>,
     /// The indices of loops over the results of chunks.
     pub joins: Vec<IndexId>,
@@ -293,8 +293,8 @@ impl Expansion<'_> {
         Statement::Loop(Loop { dims: [dims, &axes].concat(), kind: LoopKind::Parallel, body })
     }
 
-    /// A loop over the elements of a table of this shape, each of which is the result of those in
-    /// the tables of some chunks, which `from` has one after another.
+    /// A loop over the elements of a table of this shape. Each is the result of those in the tables
+    /// of some chunks, which `from` has one after another.
     fn combine(
         &mut self,
         table: &Table,

@@ -103,6 +103,22 @@ fn columns_go_in_tiles_with_rows_or_in_blocks_and_strips() {
 }
 
 #[test]
+fn reductions_by_key_go_in_chunks() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %k: i64[n, m] input 1 %x: f32[n, m] output 0 %y: f32[n, 5]";
+    let rows = "parallel i < n { keyed 5 row 1 over j < m {
+        v0 = load %k[i, j] v1 = const i64 5 v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
+        if v5 { v6 = load %x[i, j] scatter %y[i, v0], sum v6 } } }";
+    let rows = program(arrays, rows);
+    assert_snapshot!("keyed_in_groups", after(&[split::split], &rows, Machine::CPU));
+    assert_snapshot!("keyed_in_single_chunks", after(&[split::split], &rows, Machine::PTX));
+    let arrays = "input 0 %k: i64[n, 9] output 0 %y: i64[n]";
+    let image = "keyed n row 0 over i < n, j < 9 {
+        v0 = load %k[i, j] v1 = affine n v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
+        if v5 { v6 = const i64 1 scatter %y[v0], sum v6 } }";
+    assert_snapshot!("keyed_over_two_indices", after(&[split::split], &program(arrays, image), Machine::CPU));
+}
+
+#[test]
 fn a_scalar_goes_from_part_to_part_through_memory() {
     let arrays = "input 0 %x: f32[n] output 0 %y: f32[n]";
     let body = "v1 = reduce a < n { v2 = load %x[a] } with max free v2

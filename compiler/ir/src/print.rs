@@ -125,7 +125,8 @@ fn name(name: &str) -> String {
     let number = |rest: &str| rest.bytes().all(|b| b.is_ascii_digit());
     let value_like = name.strip_prefix('v').is_some_and(number);
     let bare = name.split('.').all(word) && !name.starts_with(|c: char| c.is_ascii_digit()) && !value_like;
-    if bare && name != "overflow" { name.to_string() } else { quoted(name) }
+    let keyword = matches!(name, "overflow" | "keyed_chunk");
+    if bare && !keyword { name.to_string() } else { quoted(name) }
 }
 
 fn quoted(text: &str) -> String {

@@ -21,7 +21,7 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, State, Statement,
     Subscript, ValueId, While,
 };
-use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp, print, visit};
+use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Monoid, Scalar, Size, UnaryOp, print, visit};
 
 use super::constants::{self, Constants};
 use super::names::Sizes;
@@ -236,7 +236,13 @@ impl Printer<'_> {
                 }
                 Statement::Scatter { buffer, at, value, monoid } => {
                     let (element, value) = (self.element(*buffer, None, at), &self.texts[*value].text);
-                    let line = format!("{element} = {} of {element} and {value}", monoid.name());
+                    let line = match monoid {
+                        Monoid::Sum => format!("{element} += {value}"),
+                        Monoid::Prod => format!("{element} *= {value}"),
+                        Monoid::Max | Monoid::Min | Monoid::Any | Monoid::All => {
+                            format!("{element} = {}({element}, {value})", monoid.name())
+                        }
+                    };
                     self.line(&line);
                 }
                 Statement::If { condition, then, otherwise, results } => {

@@ -28,12 +28,13 @@ impl Choices<'_> {
 
     fn size(&mut self, depth: usize) -> Size {
         let next = depth.saturating_sub(1);
-        match self.below(if depth == 0 { 2 } else { 6 }) {
+        match self.below(if depth == 0 { 2 } else { 7 }) {
             0 => Size::constant(self.below(256) as i64 - 100),
             1 => Size::symbol(SymbolId::from_u32(self.below(2) as u32)),
             2 => &self.size(next) + &self.size(next),
             3 => &self.size(next) * &self.size(next),
             4 => -&self.size(next),
+            5 => Size::keyed_chunk(&self.size(next)),
             _ => self.size(next).floor_div(&self.size(next)),
         }
     }
@@ -56,7 +57,7 @@ impl Choices<'_> {
     }
 }
 
-const NAMES: [&str; 8] = ["x", "y.z", "v1", "overflow", "with space", "quo\"te\\", "söft", "if"];
+const NAMES: [&str; 9] = ["x", "y.z", "v1", "overflow", "keyed_chunk", "with space", "quo\"te\\", "söft", "if"];
 
 fn declare(c: &mut Choices<'_>) -> Program {
     let mut program = Program { name: c.of(&NAMES).into(), ..Program::default() };

@@ -319,6 +319,22 @@ fn reductions_and_scans() {
             "v1: i64 = reduce i < n { v0 = load %x[i] } with sum lanes v0",
             "`v1: i64 = reduce i < n {`: v1 is i64, its definition is f32",
         ),
+        (
+            "keyed 5 row 0 over i < n { v0 = load %x[i] store %t[i], v0 }",
+            "`keyed 5 row 0 over i < n {`: a keyed loop stores nothing but to tables",
+        ),
+        (
+            "keyed 5 row 1 over i < n { v0 = load %x[i] scatter %t[i], sum v0 }",
+            "`keyed 5 row 1 over i < n {`: a table with subscripts of its row that come from inside",
+        ),
+        (
+            "v0 = load %x[0] scatter %x[0], sum v0",
+            "`scatter %x[0], sum v0`: only outputs, temporaries and scratch are tables",
+        ),
+        (
+            "serial i < n { keyed 5 row 0 over j < n { v0 = load %x[j] scatter %t[0], sum v0 } }",
+            "has a keyed loop where it does not stand on its own",
+        ),
         ("scan i < n, j < n { }", "`scan i < n, j < n {`: a scan has one index"),
         ("scan i < n { v0 = load %t[i] store %t[i], v0 }", "`scan i < n {`: a scan loads from %t, to which it stores"),
         (
