@@ -421,6 +421,19 @@ impl Build<'_, '_> {
                     }
                     self.leaf.steps.push(LeafStep::Store { access, value });
                 }
+                // Where all iterations merge into elements of their own.
+                Statement::Scatter { buffer, at, value, monoid } if top => {
+                    let access = self.access(*buffer, None, at)?;
+                    let Access { stride, gathered, spread, .. } = &self.leaf.accesses[access];
+                    if stride.is_zero() || !gathered.is_empty() || *spread {
+                        return None;
+                    }
+                    let value = self.varying(*value);
+                    let dtype = self.leaf.values[value].0;
+                    let before = self.push(dtype, Inst::Load(access));
+                    let merged = self.push(dtype, Inst::Binary(monoid.primitive(), before, value));
+                    self.leaf.steps.push(LeafStep::Store { access, value: merged });
+                }
                 Statement::If { condition, then, otherwise, results } => {
                     let condition_id = self.varying(*condition);
                     // If-conversion: both sides are emitted one after the other, and the results

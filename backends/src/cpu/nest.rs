@@ -19,6 +19,9 @@ use super::state::Scope;
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
 
+/// From this length on, a row that goes into a table is taken in vectors.
+const SHORT_ROW: i64 = 16;
+
 /// A loop: one index, or several adjacent ones merged into one.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
@@ -243,6 +246,13 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Iterations `from..to` of a leaf, at least one: vectors, and then the rest.
+    fn vectors(&mut self, leaf: &Leaf, axis: &Axis, from: Value, to: Value, body: &Block) {
+        if let Some(done) = vectors::run(self, leaf, from, to).filter(|_| !sabotage::on(Bug::LostTail)) {
+            self.each(axis, done, to, body);
+        }
+    }
+
     /// Iterations `from..to` of an innermost parallel loop, vectorized if it is a leaf.
     pub(super) fn innermost(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.bind_merged(axis);
@@ -254,12 +264,24 @@ impl<'a> Emitter<'a> {
                     vec![]
                 });
             }
+            Some(leaf) if body.iter().any(|s| matches!(s, Statement::Scatter { .. })) => {
+                // The rows that go into a table are often short, and there are many of them.
+                let count = self.b.ins().isub(to, from);
+                let long = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, count, SHORT_ROW);
+                let vectors = |e: &mut Self| {
+                    e.vectors(&leaf, axis, from, to, body);
+                    vec![]
+                };
+                let scalars = |e: &mut Self| {
+                    e.each(axis, from, to, body);
+                    vec![]
+                };
+                self.either(long, &[], vectors, scalars);
+            }
             Some(leaf) => {
                 let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
                 self.when(some, &[], |e| {
-                    if let Some(done) = vectors::run(e, &leaf, from, to).filter(|_| !sabotage::on(Bug::LostTail)) {
-                        e.each(axis, done, to, body);
-                    }
+                    e.vectors(&leaf, axis, from, to, body);
                     vec![]
                 });
             }
