@@ -205,11 +205,15 @@ impl Checker<'_> {
             error = error.label(self.ast(of).span, format!("`{first}`"));
         }
         error = error.label(self.ast(*id).span, format!("`{other}`")).help(help);
-        // The narrower one is converted: what it holds, the other holds too, or nearly.
+        // The narrower one is converted: what it holds, the other holds too, or nearly. But what an
+        // index is compared with is a key, and so an integer.
         let of = of.unwrap_or(*id);
         let width = |d: Dtype| (d.is_float(), d.bytes());
+        let index = values.iter().any(|v| matches!(self.arena.out.exprs[*v].kind, Kind::Index(_)));
         let (from, to) = match width(used.dtype(first)) < width(used.dtype(other)) {
+            true if used == Use::Compared && index => (*id, Dtype::I64),
             true => (of, used.dtype(other)),
+            false if used == Use::Compared && index => (of, Dtype::I64),
             false => (*id, used.dtype(first)),
         };
         if first != Dtype::Bool && other != Dtype::Bool {
