@@ -337,11 +337,15 @@ impl<'a> Emitter<'a> {
 
     // Control.
 
+    /// Whether the run can be cancelled.
+    pub(super) fn polls(&self) -> bool {
+        self.helpers.host() == Host::Here
+    }
+
     /// The address of the cancellation flag, if the run can be cancelled.
     pub(super) fn cancelled(&mut self) -> Option<Value> {
         let offset = i32::try_from(std::mem::offset_of!(FaultRecord, cancelled)).expect("a small record");
-        let here = self.helpers.host() == Host::Here;
-        here.then(|| self.b.ins().load(I64, table_memory(), self.params.fault, offset))
+        self.polls().then(|| self.b.ins().load(I64, table_memory(), self.params.fault, offset))
     }
 
     /// Leaves the function if the run has been cancelled. Loops that can be long poll in each

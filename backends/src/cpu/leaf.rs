@@ -336,6 +336,13 @@ impl Leaf {
         });
     }
 
+    /// Whether it has a loop over carried scalars.
+    pub(super) fn carries(&self) -> bool {
+        let mut found = false;
+        self.for_each_step(&self.steps, &mut |step| found |= matches!(step, LeafStep::While(_)));
+        found
+    }
+
     /// Whether the leaf is processed in strips of elements, because it has inner loops or
     /// per-element scratch.
     pub(super) fn in_strips(&self) -> bool {

@@ -60,6 +60,11 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
     if wide::run(e, leaf, from, to).is_some() {
         return None;
     }
+    if leaf.carries()
+        && let Some(done) = wide::run_whole(e, leaf, from, to)
+    {
+        return Some(done);
+    }
     let operands = Operands::new(e, leaf);
     let together = whiles::together(leaf);
     let mut groups = if together > 1 { together as i64 } else { unroll(leaf.weight()) };

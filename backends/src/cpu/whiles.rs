@@ -22,15 +22,15 @@ pub(super) struct Steps {
     pub(super) holds: Option<LeafId>,
     pub(super) body: Vec<LeafStep>,
     /// The elements that take the current step.
-    live: LeafId,
+    pub(super) live: LeafId,
     pub(super) state: Vec<Carried>,
 }
 
 /// A value that is carried from step to step, as in [`ir::nest::State`].
 pub(super) struct Carried {
-    first: LeafId,
-    current: LeafId,
-    next: LeafId,
+    pub(super) first: LeafId,
+    pub(super) current: LeafId,
+    pub(super) next: LeafId,
     pub(super) result: LeafId,
 }
 
@@ -132,6 +132,7 @@ impl Build<'_, '_> {
         counter: IndexId,
         bound: Option<LeafId>,
     ) -> Option<(Vec<LeafStep>, Option<LeafId>, Vec<LeafId>)> {
+        let splats = self.splats.clone();
         let mut holds = None;
         if let Some(bound) = bound {
             let base = Affine::index(counter);
@@ -147,6 +148,8 @@ impl Build<'_, '_> {
             });
         }
         let condition = std::mem::take(&mut self.leaf.steps);
+        // The body broadcasts its values again, because wide vectors keep none of the condition's.
+        self.splats = splats;
         self.block(&w.body, false)?;
         let next = w.state.iter().map(|state| self.varying(state.next)).collect();
         Some((condition, holds, next))

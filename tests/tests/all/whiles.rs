@@ -305,3 +305,45 @@ fn around_products() {
     kernel @s { parallel i < n { v0 = load %y[i, 0] store %z[i], v0 } }";
     holds_everywhere("temp %y: f32[n, n] output %z: f32[n]", kernel, Ends::Well);
 }
+
+/// More and more states, until no register is left for one; a loop in the steps, and a branch that
+/// is skipped if no row takes it.
+#[test]
+fn many_states() {
+    for (dtype, count) in [("f64", 3), ("f64", 5), ("f64", 6), ("f64", 8), ("f32", 9), ("f32", 13), ("f32", 17)] {
+        let list = |name: &str| (0..count).map(|k| format!("v{name}{k}")).collect::<Vec<_>>().join(", ");
+        let mut first = String::new();
+        let mut next = String::new();
+        let mut carried = vec![];
+        let mut sum = String::new();
+        for k in 0..count {
+            first += &format!("v50{k} = const {dtype} {k}.25 v20{k} = mul v2, v50{k} ");
+            carried.push(format!("v30{k} = v20{k}"));
+            next += &format!("v40{k} = fma v30{k}, v4, v30{} ", (k + 1) % count);
+            if k > 0 {
+                sum += &format!("v60{k} = add v60{}, v10{k} ", k - 1);
+            }
+        }
+        let steps = "v800 = mul v300, v300 ".to_owned()
+            + &(1..20).map(|k| format!("v80{k} = fma v80{}, v4, v301 ", k - 1)).collect::<String>();
+        let kernel = format!(
+            "kernel @k {{ parallel i < n {{
+               v1 = load %d[i] v2 = cast {dtype} v1 v3 = const {dtype} 40.0 v4 = const {dtype} 0.5 v5 = const {dtype} 9.0
+               {first}
+               {} = while t < 20 with {} if {{ v6 = lt v300, v3 yield v6 }} do {{
+                 {next}
+                 v7 = gt v300, v5
+                 v8 = if v7 {{ {steps} yield v8019 }} else {{ yield v400 }}
+                 v9 = while u < 3 with v70 = v8 if {{ v71 = lt v70, v5 yield v71 }} do {{ v72 = add v70, v401 yield v72 }}
+                 yield v9{}
+               }}
+               v600 = add v100, v2 {} store %y[i], v60{} }} }}",
+            list("10"),
+            carried.join(", "),
+            (1..count).map(|k| format!(", v40{k}")).collect::<String>(),
+            sum,
+            count - 1,
+        );
+        holds_everywhere(&format!("output %y: {dtype}[n]"), &kernel, Ends::Well);
+    }
+}

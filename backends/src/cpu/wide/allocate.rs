@@ -4,13 +4,16 @@
 //!
 //! A region that can be skipped begins and ends with the same values in the same registers. Its
 //! results get their registers before it begins, initialized with their values for the case that it
-//! is skipped.
+//! is skipped. A step of a loop does so too; the values that the loop carries have their registers
+//! throughout it.
+
+use std::collections::BTreeSet;
 
 use cranelift_codegen::entity::{EntityRef, SecondaryMap};
-use iced_x86::{Code, Register};
+use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-use super::assemble::{ACTIVE, Assembler, Chosen, Condition};
-use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Splat};
+use super::assemble::{ACTIVE, Assembler, Chosen, Condition, SPARE};
+use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Repeat, Splat};
 use super::machine::{Form, Isa};
 use super::table;
 
@@ -72,8 +75,13 @@ fn for_each_splat(items: &[Item], visit: &mut impl FnMut(Splat)) {
 fn for_each_item<'i>(items: &'i [Item], visit: &mut impl FnMut(&'i Item)) {
     for item in items {
         visit(item);
-        if let Item::Region(region) = item {
-            for_each_item(&region.body, visit);
+        match item {
+            Item::Plain(_) | Item::Fma(_) => {}
+            Item::Region(region) => for_each_item(&region.body, visit),
+            Item::Repeat(repeat) => {
+                for_each_item(&repeat.condition, visit);
+                for_each_item(&repeat.body, visit);
+            }
         }
     }
 }
@@ -87,6 +95,7 @@ fn for_each_operand(item: &Item, visit: &mut impl FnMut(Operand)) {
             visit(Operand::Register(region.condition));
             region.results.iter().for_each(|(_, without, _)| visit(*without));
         }
+        Item::Repeat(repeat) => repeat.carried().for_each(|carried| visit(carried.first)),
     }
 }
 
@@ -160,8 +169,25 @@ impl Uses {
                     found.extend(region.results.iter().filter_map(|(.., with)| with.register()).map(|reg| (reg, *at)));
                     *at += 1;
                 }
+                Item::Repeat(repeat) => Uses::walk_repeat(repeat, at, found, defined),
             }
         }
+    }
+
+    /// The values from outside of a loop, and those that it carries, are used until its end.
+    fn walk_repeat(repeat: &Repeat, at: &mut usize, found: &mut Vec<(Reg, usize)>, defined: &mut [usize]) {
+        let (begin, inside) = (*at - 1, found.len());
+        repeat.carried().for_each(|carried| defined[carried.register.index()] = begin);
+        Uses::walk(&repeat.condition, at, found, defined);
+        found.extend(repeat.live.next.register().map(|reg| (reg, *at)));
+        *at += 1;
+        Uses::walk(&repeat.body, at, found, defined);
+        found.extend(repeat.state.iter().filter_map(|carried| carried.next.register()).map(|reg| (reg, *at)));
+        *at += 1;
+        let used = found[inside..].iter().map(|(reg, _)| *reg).filter(|reg| defined[reg.index()] <= begin);
+        let held: BTreeSet<Reg> = used.chain(repeat.carried().map(|carried| carried.register)).collect();
+        found.extend(held.into_iter().map(|reg| (reg, *at)));
+        *at += 1;
     }
 
     fn places(&self, reg: Reg) -> &[usize] {
@@ -253,6 +279,10 @@ impl Allocator<'_> {
                 Item::Fma(fma) => self.fma(fma),
                 Item::Region(region) => {
                     self.region(region);
+                    continue;
+                }
+                Item::Repeat(repeat) => {
+                    self.repeat(repeat);
                     continue;
                 }
             }
@@ -577,15 +607,7 @@ impl Allocator<'_> {
             self.state.register[*result] = Some(number);
         }
         let end = self.asm.label();
-        // Tests a mask of all lanes: the jump skips the region if no lane (or every lane) is set.
-        let (test, operands) = match self.asm.isa {
-            Isa::Avx512 => (Code::VEX_Kortestw_kr_kr, [Chosen::Mask(condition); 2]),
-            Isa::Avx2 => {
-                let ones = Chosen::Broadcast(Splat::Bits32(u32::MAX));
-                (Code::VEX_Vptest_ymm_ymmm256, [Chosen::Vector(condition), ones])
-            }
-        };
-        self.asm.vector(test, &operands, None);
+        self.test(condition);
         self.asm.jump(if region.when { Condition::None } else { Condition::All }, end);
         self.release_pinned();
         // If the region is skipped, its spills and reloads do not happen. So at its end, all values
@@ -595,15 +617,7 @@ impl Allocator<'_> {
         self.at += 1;
         self.items(&region.body);
         for ((result, _, with), number) in region.results.iter().zip(&registers) {
-            self.pinned = with.register().into_iter().collect();
-            let mut loaded = vec![];
-            let from = self.operand(*with, false, &mut loaded);
-            let code = match self.class(*result) {
-                Class::Vector => self.asm.isa.moves().load,
-                Class::Mask => Code::VEX_Kmovw_kr_km16,
-            };
-            self.asm.vector(code, &[self.class(*result).chosen(*number), from], None);
-            loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+            self.assign(*result, *number, *with);
         }
         self.restore(before);
         self.asm.place(end);
@@ -616,7 +630,80 @@ impl Allocator<'_> {
         self.at += 1;
     }
 
-    /// Restores the locations of all live values to those before a region.
+    /// Tests a mask of all lanes for a jump if no lane, or every lane, is set.
+    fn test(&mut self, mask: u32) {
+        let (test, operands) = match self.asm.isa {
+            Isa::Avx512 => (Code::VEX_Kortestw_kr_kr, [Chosen::Mask(mask); 2]),
+            Isa::Avx2 => {
+                let ones = Chosen::Broadcast(Splat::Bits32(u32::MAX));
+                (Code::VEX_Vptest_ymm_ymmm256, [Chosen::Vector(mask), ones])
+            }
+        };
+        self.asm.vector(test, &operands, None);
+    }
+
+    /// Moves an operand to the register that holds a value.
+    fn assign(&mut self, value: Reg, number: u32, from: Operand) {
+        self.pinned = from.register().into_iter().collect();
+        let mut loaded = vec![];
+        let from = self.operand(from, false, &mut loaded);
+        let code = match self.class(value) {
+            Class::Vector => self.asm.isa.moves().load,
+            Class::Mask => Code::VEX_Kmovw_kr_km16,
+        };
+        self.asm.vector(code, &[self.class(value).chosen(number), from], None);
+        loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
+    }
+
+    fn repeat(&mut self, repeat: &Repeat) {
+        let mut registers = vec![];
+        for carried in repeat.carried() {
+            let number = self.copy(carried.first);
+            let class = self.class(carried.register);
+            self.file(class)[number as usize] = Holds::Kept;
+            registers.push(number);
+            self.state.register[carried.register] = Some(number);
+        }
+        self.release_pinned();
+        let (again, end) = (self.asm.label(), self.asm.label());
+        self.asm.load_slot(SPARE, repeat.extent);
+        self.asm.general(Instruction::with2(Code::Mov_rm64_r64, Assembler::slot(repeat.left), SPARE));
+        self.asm.general(Instruction::with2(Code::Cmp_rm64_imm8, Assembler::slot(repeat.left), 0));
+        self.asm.jump(Condition::LessOrEqual, end);
+        // Every step begins, and every exit leaves, with all values where they are here.
+        let before = self.state.clone();
+        self.at += 1;
+        self.asm.align();
+        self.asm.place(again);
+        if let Some(cancelled) = repeat.cancelled {
+            self.asm.load_slot(SPARE, cancelled);
+            let flag = MemoryOperand::with_base(SPARE);
+            self.asm.general(Instruction::with2(Code::Cmp_rm8_imm8, flag, 0));
+            self.asm.jump(Condition::NotEqual, end);
+        }
+        self.items(&repeat.condition);
+        self.assign(repeat.live.register, registers[0], repeat.live.next);
+        self.restore(before.clone());
+        self.at += 1;
+        self.test(registers[0]);
+        self.asm.jump(Condition::None, end);
+        self.items(&repeat.body);
+        for (carried, number) in repeat.state.iter().zip(&registers[1..]) {
+            self.assign(carried.register, *number, carried.next);
+        }
+        self.restore(before);
+        self.at += 1;
+        self.asm.general(Instruction::with2(Code::Add_rm64_imm32, Assembler::slot(repeat.left), -1));
+        self.asm.jump(Condition::NotEqual, again);
+        self.asm.place(end);
+        for (carried, number) in repeat.carried().zip(registers) {
+            self.hold(carried.register, number);
+        }
+        self.release_dead();
+        self.at += 1;
+    }
+
+    /// Restores the locations of all live values to those before a region or a step.
     fn restore(&mut self, before: State) {
         for class in [Class::Vector, Class::Mask] {
             let holds: Vec<Holds> = match class {
@@ -636,6 +723,10 @@ impl Allocator<'_> {
             }
         }
         self.state = before;
+        self.release_dead();
+    }
+
+    fn release_dead(&mut self) {
         let all: Vec<Reg> = self.body.classes.keys().collect();
         for reg in all {
             if self.state.register[reg].is_some() && self.dies(reg) {

@@ -135,13 +135,43 @@ pub(super) struct Region {
     pub(super) results: Vec<(Reg, Operand, Operand)>,
 }
 
+/// Instructions that repeat as long as a lane needs them.
+pub(super) struct Repeat {
+    /// The greatest number of steps, and where the function counts those that are left.
+    pub(super) extent: Slot,
+    pub(super) left: Slot,
+    /// The address of the cancellation flag, if the run can be cancelled.
+    pub(super) cancelled: Option<Slot>,
+    /// The mask of the lanes that take the current step.
+    pub(super) live: Carried,
+    pub(super) state: Vec<Carried>,
+    /// Computes the next value of `live`.
+    pub(super) condition: Vec<Item>,
+    /// Computes the next values of the state.
+    pub(super) body: Vec<Item>,
+}
+
+/// A value in one register throughout a loop, which is assigned in each step.
+pub(super) struct Carried {
+    pub(super) register: Reg,
+    pub(super) first: Operand,
+    pub(super) next: Operand,
+}
+
+impl Repeat {
+    pub(super) fn carried(&self) -> impl Iterator<Item = &Carried> {
+        std::iter::once(&self.live).chain(&self.state)
+    }
+}
+
 pub(super) enum Item {
     Plain(Plain),
     Fma(Fma),
     Region(Region),
+    Repeat(Repeat),
 }
 
-/// Straight-line code with regions.
+/// Straight-line code with regions and loops.
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) items: Vec<Item>,

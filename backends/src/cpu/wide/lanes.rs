@@ -7,7 +7,7 @@
 
 use cranelift_codegen::entity::PrimaryMap;
 use iced_x86::Code;
-use ir::nest::{IndexId, Op, ValueId};
+use ir::nest::{Extent, IndexId, Op, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
@@ -48,6 +48,12 @@ pub(super) enum Argument {
     Distance(usize),
     /// A value precomputed from a scalar divisor.
     Divisor(ValueId, Divisor),
+    /// The greatest number of steps of a loop.
+    Steps(Extent),
+    /// The address of the cancellation flag.
+    Cancelled,
+    /// Not passed in: a slot where the function counts the steps that a loop has left.
+    StepsLeft(IndexId),
     /// Not passed in: a slot where the function keeps the number of active lanes.
     ActiveLanes,
     /// Not passed in: a slot where the function stores a result.
@@ -576,16 +582,16 @@ impl LeafEmitter for WideX86<'_, '_> {
         chosen
     }
 
-    fn scalar(&mut self, _: ValueId, _: &Op) {
-        unreachable!("no loops come here")
+    fn scalar(&mut self, _: ValueId, op: &Op) {
+        debug_assert!(matches!(op, Op::Constant(_)), "other scalars of loops do not come here");
     }
 
     fn nest(&mut self, _: &Nest, _: &mut Done<Registers>) {
         unreachable!("no loops come here")
     }
 
-    fn steps(&mut self, _: &Steps, _: &mut Done<Registers>) {
-        unreachable!("leaves with loops are not taken");
+    fn steps(&mut self, steps: &Steps, done: &mut Done<Registers>) {
+        self.repeat(steps, done);
     }
 
     fn branch(&mut self, branch: &Branch, done: &mut Done<Registers>) {

@@ -22,6 +22,7 @@ mod prefetch;
 pub(super) mod product;
 mod reduce;
 mod scan;
+mod steps;
 mod strided;
 mod table;
 
@@ -46,6 +47,7 @@ pub(super) use self::prefetch::Distance;
 use self::prefetch::{Prefetch, Prefetches};
 pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
+pub(super) use self::steps::run_whole;
 use super::emit::{Emitter, own_memory};
 use super::leaf::{Access, Inst, Leaf, LeafStep};
 
@@ -267,7 +269,9 @@ fn argument_value(e: &mut Emitter<'_>, leaf: &Leaf, argument: &Argument, from: V
             let distance = prefetch::distance(e, leaf, *access);
             e.distance(distance)
         }
-        Argument::Result(_) | Argument::ActiveLanes => return None,
+        Argument::Steps(extent) => e.extent(extent),
+        Argument::Cancelled => e.cancelled()?,
+        Argument::Result(_) | Argument::StepsLeft(_) | Argument::ActiveLanes => return None,
     })
 }
 

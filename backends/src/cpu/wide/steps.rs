@@ -1,0 +1,147 @@
+//! Loops over carried scalars in leaves, with wide vectors: the steps of a group are a loop in the
+//! function of the leaf. The remainder after the last whole group is for scalar code, because its
+//! inactive lanes could take more steps than any element.
+
+use std::collections::BTreeSet;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::nest::{Extent, IndexId, Op};
+use ir::{BinaryOp, CompareOp, Dtype, Scalar};
+
+use super::allocate::PinnedConstants;
+use super::assemble::Assembler;
+use super::inst::{Carried, Class, Item, Operand, Repeat};
+use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::{Function, Isa, addresses, avx2, begin, end, lanes, whole_groups};
+use crate::cpu::emit::Emitter;
+use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, LeafStep};
+use crate::cpu::whiles::Steps;
+
+/// Runs the whole groups of `from..to`, which must not be empty, if the leaf is supported here.
+/// Returns where the remainder begins.
+pub(in crate::cpu) fn run_whole(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
+    let isa = e.wide.as_ref()?.isa;
+    // With AVX-512, loops have not yet run on a machine, so they use Cranelift's vectors.
+    if isa != Isa::Avx2 || !takes(isa, leaf) {
+        return None;
+    }
+    let function = function(e, leaf, isa)?;
+    let memory = e.scratch(function.memory);
+    let count = e.b.ins().isub(to, from);
+    let whole = e.b.ins().band_imm_s(count, -i64::from(isa.group()));
+    let stop = e.b.ins().iadd(from, whole);
+    let some = e.b.ins().icmp(IntCC::SignedLessThan, from, stop);
+    e.when(some, &[], |e| {
+        function.run_leaf(e, leaf, memory, from, stop);
+        vec![]
+    });
+    Some(stop)
+}
+
+/// Whether all operations of a leaf with loops are supported here. Nothing in a loop may depend on
+/// its counter, which the function does not have as a number.
+fn takes(isa: Isa, leaf: &Leaf) -> bool {
+    let mut counters: BTreeSet<IndexId> = BTreeSet::new();
+    leaf.for_each_step(&leaf.steps, &mut |step| {
+        if let LeafStep::While(steps) = step {
+            counters.insert(steps.counter);
+        }
+    });
+    let apart = |affine: &ir::Affine<IndexId>| affine.terms().iter().all(|(index, _)| !counters.contains(index));
+    let mut all = true;
+    leaf.for_each_step(&leaf.steps, &mut |step| {
+        all &= match step {
+            LeafStep::Value(id) => {
+                let (dtype, inst) = &leaf.values[*id];
+                let fixed = if let Inst::Affine { base, .. } = inst { apart(base) } else { true };
+                fixed && lanes::has(leaf, inst, *dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, *dtype))
+            }
+            LeafStep::Store { access, .. } => leaf.accesses[*access].contiguous(),
+            LeafStep::While(steps) => match &steps.extent {
+                Some(Extent::Affine(affine)) => apart(affine),
+                Some(Extent::Value(_)) => true,
+                None => false,
+            },
+            LeafStep::Scalar(_, op) => matches!(op, Op::Constant(_)),
+            LeafStep::Branch(_) => true,
+            LeafStep::Nest(_) => false,
+        };
+    });
+    all
+}
+
+fn function(e: &Emitter<'_>, leaf: &Leaf, isa: Isa) -> Option<Function> {
+    let mut shared = Shared::new(isa);
+    let count = shared.slot(Argument::Count);
+    let addresses = addresses(e, leaf, &mut shared);
+    let mut l = WideX86::new(e, leaf, &mut shared);
+    leaf.emit(&mut l);
+    let body = l.body;
+    let constants = PinnedConstants::of(isa, &[&body], 0);
+    let mut asm = Assembler::new(addresses, &mut shared);
+    begin(&mut asm);
+    constants.load(&mut asm);
+    whole_groups(&mut asm, &constants, &body, &[], 1, 0, count);
+    end(&mut asm);
+    let (code, memory) = asm.finish().ok()?;
+    Some(Function { code, arguments: shared.arguments, memory })
+}
+
+impl WideX86<'_, '_> {
+    /// Emits a loop and defines its results.
+    pub(super) fn repeat(&mut self, steps: &Steps, done: &mut Done<Registers>) {
+        // `takes` has made sure that there is one.
+        let Some(extent) = &steps.extent else { return };
+        let extent = self.shared.slot(Argument::Steps(extent.clone()));
+        let left = self.shared.slot(Argument::StepsLeft(steps.counter));
+        let cancelled = self.e.polls().then(|| self.shared.slot(Argument::Cancelled));
+        let all = match steps.active {
+            Some(active) => self.whole(&done.get(active)),
+            None => {
+                let zero = self.constant(Scalar::I32(0));
+                self.compare(CompareOp::Eq, Dtype::I32, &zero, &zero)[0]
+            }
+        };
+        let live = self.register(Class::Mask);
+        let mask = Operand::Register(live);
+        done.set(steps.live, vec![mask]);
+        let mut first = vec![];
+        for s in &steps.state {
+            let values = self.one_form(self.leaf.values[s.first].0, &done.get(s.first));
+            let class = if self.leaf.values[s.first].0 == Dtype::Bool { Class::Mask } else { Class::Vector };
+            let registers = values.iter().map(|_| Operand::Register(self.register(class))).collect();
+            done.set(s.current, registers);
+            first.extend(values);
+        }
+        let outer = std::mem::take(&mut self.body.items);
+        self.leaf.emit_steps(&steps.condition, self, done);
+        let mut next_live = mask;
+        if let Some(holds) = steps.holds {
+            let holds = self.whole(&done.get(holds));
+            next_live = self.one(BinaryOp::And, Dtype::Bool, mask, holds);
+        }
+        let condition = std::mem::take(&mut self.body.items);
+        self.leaf.emit_steps(&steps.body, self, done);
+        let (mut state, mut firsts) = (vec![], first.into_iter());
+        for s in &steps.state {
+            let dtype = self.leaf.values[s.current].0;
+            let next = self.one_form(dtype, &done.get(s.next));
+            let current = done.get(s.current);
+            // A new value even if all lanes are live, so that registers can be assigned in turn.
+            let next = self.select(dtype, &vec![mask], &next, &current);
+            for ((current, first), next) in current.iter().zip(&mut firsts).zip(next) {
+                state.extend(current.register().map(|register| Carried { register, first, next }));
+            }
+            done.set(s.result, current);
+        }
+        let body = std::mem::replace(&mut self.body.items, outer);
+        let live = Carried { register: live, first: all, next: next_live };
+        self.body.items.push(Item::Repeat(Repeat { extent, left, cancelled, live, state, condition, body }));
+    }
+
+    /// Booleans as a single mask. Other values are unchanged.
+    fn one_form(&mut self, dtype: Dtype, v: &Registers) -> Registers {
+        if dtype == Dtype::Bool { vec![self.whole(v)] } else { v.clone() }
+    }
+}
