@@ -49,6 +49,7 @@ pub(crate) mod codes {
         TOO_LARGE = 250, "a function too large to compile";
         TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
         TOO_MANY_KERNELS = 252, "more kernels than the function allows";
+        LOOP_FORM = 253, "a loop of a form that no kernel computes";
         NO_GPU = 260, "no GPU that can be used";
         GPU = 261, "a GPU that failed";
         LEFT_OUT = 262, "a device that this build leaves out";
@@ -84,6 +85,7 @@ impl CompileError {
             codes::FAULT => Some("please report it, with the program".to_owned()),
             codes::LEFT_OUT => Some("build `fuseloop` with that feature, or choose another device".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
+            codes::LOOP_FORM => Some("give it a counter that sizes end, `t < n`, and no condition".to_owned()),
             codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
@@ -122,9 +124,14 @@ impl From<PipelineError> for CompileError {
         let code = match &error {
             PipelineError::Lower(LowerError::TooLarge) => codes::TOO_LARGE,
             PipelineError::Lower(LowerError::TooDeep) => codes::TOO_DEEP,
+            PipelineError::Lower(LowerError::Loop(_)) => codes::LOOP_FORM,
             PipelineError::Lower(LowerError::Malformed(_)) | PipelineError::Broken { .. } => codes::FAULT,
         };
-        CompileError::of(code, error.to_string())
+        let mut error_here = CompileError::of(code, error.to_string());
+        if let PipelineError::Lower(LowerError::Loop(origin)) = error {
+            error_here.report.labels = place(&(origin.start as usize..origin.end as usize), "");
+        }
+        error_here
     }
 }
 

@@ -12,8 +12,13 @@
 //! value. The free indices of a node are those that it mentions and no node below it binds. An
 //! array expression is evaluated as a whole, once for each setting of its free indices, if any of
 //! its elements is needed.
+//!
+//! A loop ([`Loop`]) is made of three kinds of nodes: its states within a step ([`Kind::State`]),
+//! which are scalars or arrays, whatever computes the next ones from them, and its last states
+//! ([`Kind::Loop`]). Its steps are numbered by an index, which the states within a step mention and
+//! the last ones bind.
 
-use cranelift_entity::{PrimaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 
 use crate::nest::{Requirement, Site, SiteId, Symbol};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
@@ -34,6 +39,11 @@ entity_impl!(IndexId, "x");
 pub struct GuardId(u32);
 entity_impl!(GuardId, "guard");
 
+/// A loop.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoopId(u32);
+entity_impl!(LoopId, "loop");
+
 /// One function of the source, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
@@ -49,6 +59,10 @@ pub struct Checked {
     pub guards: PrimaryMap<GuardId, GuardId>,
     /// All expressions; operands come before their users.
     pub exprs: PrimaryMap<ExprId, Expr>,
+    /// The loops, each after those around it.
+    pub loops: PrimaryMap<LoopId, Loop>,
+    /// The indices that number the steps of loops.
+    pub steps: SecondaryMap<IndexId, Option<LoopId>>,
     /// The results, in order: a name, unique among them, and the value.
     pub results: Vec<(String, ExprId)>,
     /// The requirements on the sizes of a call.
@@ -92,6 +106,35 @@ pub struct Index {
     pub extent: Extent,
     /// Where it is bound.
     pub origin: Origin,
+}
+
+/// A loop: a state, part by part, that each step replaces. It ends after as many steps as the
+/// extent of `step` says, or before the first one at which `condition` does not hold.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The index that numbers the steps.
+    pub step: IndexId,
+    /// No expression before this one mentions the step.
+    pub begin: ExprId,
+    /// The indices around it: there is a loop for each setting of them.
+    pub around: Vec<IndexId>,
+    /// The parts of the state, in order.
+    pub states: Vec<State>,
+    /// A `bool`.
+    pub condition: Option<ExprId>,
+}
+
+/// A part of the state of a loop. Its three expressions have one type.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Its value before the first step.
+    pub first: ExprId,
+    /// Its value within a step: a [`Kind::State`].
+    pub current: ExprId,
+    /// Its value after that step.
+    pub next: ExprId,
+    /// The parts that this one and the condition depend on, by their numbers; itself among them.
+    pub needs: Vec<usize>,
 }
 
 /// How far an index runs.
@@ -196,6 +239,22 @@ pub enum Kind {
     Reshape(ExprId),
     /// Scalars, row-major, under the expression's shape.
     ArrayLiteral(Vec<ExprId>),
+    /// A part of the state of a loop, within a step.
+    State {
+        /// The loop.
+        of: LoopId,
+        /// The number of the part.
+        number: usize,
+    },
+    /// A part of the state of a loop after its last step.
+    Loop {
+        /// The loop.
+        of: LoopId,
+        /// The number of the part.
+        number: usize,
+        /// The index that numbers the steps.
+        step: [IndexId; 1],
+    },
 }
 
 /// A condition on the elements of a reduction by key. Each may rely on those before it, and the
@@ -275,6 +334,21 @@ impl Checked {
         }
     }
 
+    /// The parts of the state of a loop that any of some expressions depend on.
+    pub fn needed_states(&self, of: LoopId, users: impl Fn(ExprId) -> bool) -> Vec<usize> {
+        let mut needed = vec![];
+        for (_, expr) in self.exprs.iter().filter(|(id, _)| users(*id)) {
+            if let Kind::Loop { of: other, number, .. } = expr.kind
+                && other == of
+            {
+                needed.extend(&self.loops[of].states[number].needs);
+            }
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        needed
+    }
+
     /// Calls `visit` on each operand of an expression of this kind, beginning with those that end
     /// its indices.
     pub fn for_each_operand(&self, kind: &Kind, mut visit: impl FnMut(ExprId)) {
@@ -284,7 +358,7 @@ impl Checked {
             }
         }
         match kind {
-            Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+            Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::State { .. } => {}
             Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
                 [*a, *b].into_iter().for_each(visit);
@@ -302,6 +376,14 @@ impl Checked {
                 visit(*body);
             }
             Kind::Comprehension { body, .. } => visit(*body),
+            Kind::Loop { of, number, .. } => {
+                let Loop { states, condition, .. } = &self.loops[*of];
+                condition.iter().copied().for_each(&mut visit);
+                for part in &states[*number].needs {
+                    visit(states[*part].first);
+                    visit(states[*part].next);
+                }
+            }
         }
     }
 }
@@ -312,6 +394,7 @@ impl Kind {
         match self {
             Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
             Kind::Comprehension { indices, .. } => indices,
+            Kind::Loop { step, .. } => step,
             _ => &[],
         }
     }

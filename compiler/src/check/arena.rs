@@ -306,6 +306,14 @@ impl Arena {
         match kind {
             Kind::Constant(_) | Kind::Size(_) | Kind::Param(_) => {}
             Kind::Index(i) => free.push(*i),
+            Kind::State { of, .. } => {
+                let one = &self.out.loops[*of];
+                free.extend(one.around.iter().chain([&one.step]));
+            }
+            Kind::Loop { of, step, .. } => {
+                bound = step;
+                free.extend(&self.out.loops[*of].around);
+            }
             Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => add(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => [*a, *b].into_iter().for_each(add),
             Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {

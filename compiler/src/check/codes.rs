@@ -40,6 +40,6 @@ grammar::codes! {
     NO_NUMBER = 137, "argmax or argmin over elements that have no number";
     READS_ITSELF = 138, "an array that reads itself";
     LOOSE_INDEX = 139, "an index that nothing runs over";
-    LOOP_FORM = 145, "a loop of a form that cannot be run";
+    LOOP_STATE = 145, "the state of a loop changes its type or shape";
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
 }

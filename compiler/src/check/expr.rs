@@ -39,7 +39,7 @@ impl Use {
 /// The greatest literal exponent that is written out as multiplications.
 const MAX_EXPONENT: u64 = 64;
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
     /// Checks an expression of one value. `None` means that its error is reported.
     pub(super) fn expr(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
         if self.arena.out.exprs.len() > MAX_EXPRS {
@@ -72,12 +72,13 @@ impl Checker<'_> {
             }
             ExprKind::Binary(op, left, right) => self.operator(*op, *left, *right, want, here),
             ExprKind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise, want, here),
-            ExprKind::Call { .. } => {
-                let mut values = self.call(id, want, guard)?;
+            ExprKind::Call { .. } | ExprKind::Loop(_) => {
+                let mut values = self.several(id, &[want], guard)?;
                 match values.len() {
                     1 => values.pop(),
                     n => {
-                        let message = format!("one value is expected, this call gives {n}");
+                        let what = if matches!(kind, ExprKind::Loop(_)) { "loop" } else { "call" };
+                        let message = format!("one value is expected, this {what} gives {n}");
                         let help = "take them apart first: `let (a, b) = ...`";
                         self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message).help(help));
                         None
@@ -95,11 +96,6 @@ impl Checker<'_> {
                 self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message));
                 None
             }
-            ExprKind::Loop(_) => {
-                let message = "loops of this form cannot be run yet";
-                self.report.error(Diagnostic::new(codes::LOOP_FORM, here.span, message));
-                None
-            }
         }
     }
 
@@ -109,6 +105,7 @@ impl Checker<'_> {
         match self.scope.get(name).cloned() {
             Some(Binding::Value(value)) => return Some(value),
             Some(Binding::Size(size)) => return Some(self.arena.size_node(size, here)),
+            Some(Binding::Literal(first)) => return self.expr(first, want, guard),
             Some(Binding::Broken) => return None,
             None => {}
         }

@@ -114,7 +114,8 @@ fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
     let mut keys: Vec<IndexId> = vec![];
     let mut by: Vec<Factor> = vec![];
     for factor in factors {
-        by.push(match key(arena, factor, over).filter(|(of, _)| !keys.contains(of)) {
+        let is_new = |of: &IndexId| !keys.contains(of) && out.steps[*of].is_none();
+        by.push(match key(arena, factor, over).filter(|(of, _)| is_new(of)) {
             Some((of, key)) => {
                 keys.push(of);
                 Factor::Key { of, key }

@@ -194,7 +194,7 @@ impl<'a> Checker<'a> {
             ExprKind::Name(name) => match self.scope.get(name)? {
                 Binding::Size(size) => Some(size.clone()),
                 Binding::Value(value) => self.arena.size_value(*value).cloned(),
-                Binding::Broken => None,
+                Binding::Literal(_) | Binding::Broken => None,
             },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.size_where(*a, divides)?),
             ExprKind::Binary(op, a, b) => {
@@ -222,26 +222,38 @@ impl<'a> Checker<'a> {
         for statement in &function.lets {
             self.statement(statement, guard);
         }
-        let results = match &self.ast(function.result).kind {
-            ExprKind::Tuple(parts) => {
-                let wants = self.declared_dtypes(function, parts.len());
-                let parts: Vec<_> = parts.iter().zip(wants).map(|(part, want)| self.expr(*part, want, guard)).collect();
-                parts.into_iter().collect::<Option<Vec<_>>>()?
-            }
-            ExprKind::Call { .. } => {
-                let want = self.declared_dtypes(function, 1)[0];
-                self.call(function.result, want, guard)?
-            }
-            _ => {
-                let want = self.declared_dtypes(function, 1)[0];
-                vec![self.expr(function.result, want, guard)?]
-            }
+        let parts = match &self.ast(function.result).kind {
+            ExprKind::Tuple(parts) => parts.len(),
+            _ => 1,
         };
+        let results = self.several(function.result, &self.declared_dtypes(function, parts), guard)?;
         self.declared_results(function, &results, guard)?;
         Some(results)
     }
 
-    fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
+    /// The values of an expression where there may be several, with the types that their context
+    /// wants, as far as there are any.
+    pub(super) fn several(&mut self, id: ast::ExprId, wants: &[Option<Dtype>], guard: GuardId) -> Option<Vec<ExprId>> {
+        let ast::Expr { kind, span } = self.ast(id);
+        let want = match wants {
+            [want] => *want,
+            _ => None,
+        };
+        match kind {
+            ExprKind::Tuple(parts) => {
+                let wants = wants.iter().copied().chain(std::iter::repeat(None));
+                let values: Vec<_> =
+                    parts.iter().zip(wants).map(|(part, want)| self.expr(*part, want, guard)).collect();
+                values.into_iter().collect()
+            }
+            ExprKind::Call { .. } => self.call(id, want, guard),
+            ExprKind::Loop(one) => self.loop_(one, Here { span: *span, guard }),
+            _ => Some(vec![self.expr(id, want, guard)?]),
+        }
+    }
+
+    /// A statement of a block: its names come into scope.
+    pub(super) fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
         let values = match &statement.definition {
             Definition::Values { target: Target { pattern, binders }, value } if binders.is_empty() => {
                 self.values(pattern, *value, statement.span, guard)
@@ -274,15 +286,12 @@ impl<'a> Checker<'a> {
             Pattern::Tuple(names) => names,
         };
         let (values, found) = match &self.ast(value).kind {
-            ExprKind::Call { .. } => {
-                let values = self.call(value, None, guard);
+            ExprKind::Call { .. } | ExprKind::Loop(_) => {
+                let values = self.several(value, &[None], guard);
                 let found = values.as_ref().map(Vec::len);
                 (values, found)
             }
-            ExprKind::Tuple(parts) => {
-                let values: Vec<_> = parts.iter().map(|part| self.expr(*part, None, guard)).collect();
-                (values.into_iter().collect(), Some(parts.len()))
-            }
+            ExprKind::Tuple(parts) => (self.several(value, &vec![None; parts.len()], guard), Some(parts.len())),
             _ => (None, Some(1)),
         };
         if let Some(found) = found.filter(|found| *found != names.len()) {
@@ -384,7 +393,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Reports duplicate names.
-    fn expect_distinct(&mut self, names: impl Iterator<Item = &'a ast::Name>, message: impl Fn(&str) -> String) {
+    pub(super) fn expect_distinct(
+        &mut self,
+        names: impl Iterator<Item = &'a ast::Name>,
+        message: impl Fn(&str) -> String,
+    ) {
         let mut seen = BTreeMap::new();
         for name in names {
             if let Some(first) = seen.insert(name.text.as_str(), name.span) {

@@ -13,6 +13,7 @@ use ir::{Dtype, Scalar, Size, UnaryOp};
 
 use super::arena::Here;
 use super::expr::{Use, arithmetic};
+use super::scope::Binding;
 use super::{Checker, builtin, codes, random};
 
 impl Checker<'_> {
@@ -21,7 +22,10 @@ impl Checker<'_> {
         let literal = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.is_literal(*id));
         match &self.ast(id).kind {
             ExprKind::Int(_) | ExprKind::Float(_) => true,
-            ExprKind::Name(name) => matches!(name.as_str(), "pi" | "inf" | "nan") && self.scope.get(name).is_none(),
+            ExprKind::Name(name) => match self.scope.get(name) {
+                None => matches!(name.as_str(), "pi" | "inf" | "nan"),
+                found => matches!(found, Some(Binding::Literal(_))),
+            },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => literal(a),
             ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
             ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
@@ -45,6 +49,7 @@ impl Checker<'_> {
     pub(super) fn has_point(&self, id: ast::ExprId) -> bool {
         let any = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.has_point(*id));
         match &self.ast(id).kind {
+            ExprKind::Name(name) if let Some(Binding::Literal(first)) = self.scope.get(name) => any(first),
             ExprKind::Float(_) | ExprKind::Name(_) => true,
             ExprKind::Unary(_, a) => any(a),
             ExprKind::Binary(_, a, b) | ExprKind::If { then: a, otherwise: b, .. } => any(a) || any(b),

@@ -28,6 +28,7 @@
 //! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
 //! | `random` | the random functions |
 //! | `other_languages` | names from other languages, for hints |
+//! | `loops` | loops: the types of their states |
 //! | `index` | index notation: binders, where each index ends |
 //! | `recurrence` | recurrences: the types of their arrays, the order of their elements |
 //! | `reducers` | the reducers of the language, as a table |
@@ -56,6 +57,7 @@ mod function;
 mod index;
 mod lift;
 mod literal;
+mod loops;
 mod other_languages;
 mod position;
 mod prove;

@@ -7,6 +7,8 @@ pub(super) type Instead = (&'static str, Option<&'static str>);
 pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; no other \
                                   recurrence can be written: repeat calls, `step(step(x))`, or let the caller repeat the function";
 
+const STEPS: &str = "write `loop x = first, t < n while c { next }`";
+
 const NO_SORT: &str = "nothing sorts an array; `let rank[i] = sum[j](if x[j] < x[i] then 1 else 0)` counts the lesser elements, in a time that \
                        grows with the square of the length";
 
@@ -125,10 +127,9 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("scan", (RUNNING, None)),
     ("fold", (RUNNING, None)),
     ("accumulate", (RUNNING, None)),
-    ("iterate", (RUNNING, None)),
-    ("while", (RUNNING, None)),
-    ("while_loop", (RUNNING, None)),
-    ("fori_loop", (RUNNING, None)),
+    ("iterate", (STEPS, None)),
+    ("while_loop", (STEPS, None)),
+    ("fori_loop", (STEPS, None)),
     ("roll", ("write `let y[i < n] = x[(i + 1) % n]`", None)),
     ("flip", ("write `let y[i < n] = x[n - 1 - i]`", None)),
     ("reverse", ("write `let y[i < n] = x[n - 1 - i]`", None)),

@@ -149,7 +149,10 @@ impl Checker<'_> {
         let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
         let Some(Binding::Value(value)) = self.scope.get(name) else { return None };
         match self.arena.out.exprs[*value].kind {
-            Kind::Index(of) => Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) }),
+            // Steps of loops run one after another: nothing goes over all of them at once.
+            Kind::Index(of) if self.arena.out.steps[of].is_none() => {
+                Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) })
+            }
             _ => None,
         }
     }
@@ -464,7 +467,10 @@ impl Arena {
                 continue;
             }
             match &self.out.exprs[id].kind {
-                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => {}
+                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::State { .. } => {}
+                Kind::Loop { of, .. } => {
+                    pending.extend(self.out.loops[*of].states.iter().flat_map(|state| [state.first, state.next]));
+                }
                 Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => pending.push(*a),
                 Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
                 Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),

@@ -29,6 +29,16 @@ impl<'a> Report<'a> {
         self.errors.is_empty()
     }
 
+    /// A mark to come back to.
+    pub fn mark(&self) -> usize {
+        self.errors.len()
+    }
+
+    /// Forgets the errors since a mark.
+    pub fn back_to(&mut self, mark: usize) {
+        self.errors.truncate(mark);
+    }
+
     /// Reports an error in the function that is being inlined.
     pub fn error(&mut self, error: Diagnostic) {
         self.error_in(self.calls.current(), error);

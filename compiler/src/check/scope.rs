@@ -15,6 +15,9 @@ pub(super) enum Binding {
     Value(ExprId),
     /// A size name.
     Size(Size),
+    /// A state of a loop that begins with a literal, while the types of its states are found: the
+    /// literal.
+    Literal(ast::ExprId),
     /// Something with an error that is reported already.
     Broken,
 }

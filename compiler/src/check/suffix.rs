@@ -30,6 +30,9 @@ impl Checker<'_> {
         let ExprKind::Name(outer) = &self.ast(lower.limit).kind else { return None };
         let Some(Binding::Value(value)) = self.scope.get(outer) else { return None };
         let Kind::Index(of) = self.arena.out.exprs[*value].kind else { return None };
+        if self.arena.out.steps[of].is_some() {
+            return None;
+        }
         let end = &self.number(upper.limit)? + &Size::constant(i64::from(upper.inclusive));
         let inside = || match &self.arena.out.indices[of].extent {
             Extent::Affine(extent) => extent.as_size().is_some_and(|size| self.facts().never_negative(&(&end - size))),

@@ -231,6 +231,12 @@ impl<'a> Emitter<'a> {
         let mut sum = Affine::size(affine.constant_part().clone());
         let mut values = vec![];
         for (index, coefficient) in affine.terms() {
+            if let Some(buffer) = self.known.steps.get(index) {
+                let buffer = buffer.ok_or(LowerError::Malformed("a step without a number"))?;
+                let step = self.op(Op::Load { buffer, view: None, at: vec![] })?;
+                values.push((step, coefficient));
+                continue;
+            }
             match &self.bound(*index)?.to {
                 Binding::Affine(a) => sum = sum.add(&a.scale(coefficient)),
                 Binding::Value(value) => values.push((*value, coefficient)),
@@ -360,6 +366,9 @@ impl<'a> Emitter<'a> {
                 return self.element(*array, &at);
             }
             Kind::Reduce { op, over, body, order, prefix, by } => {
+                if !by.is_empty() && !self.known.facts.steps(id).is_empty() {
+                    return Err(LowerError::Loop(expr.origin));
+                }
                 if !by.is_empty() {
                     return Err(LowerError::Malformed("a reduction by key that cannot stand on its own"));
                 }
@@ -373,6 +382,7 @@ impl<'a> Emitter<'a> {
                     k.op(Op::Binary(BinaryOp::Mul, left, right))
                 });
             }
+            Kind::State { .. } | Kind::Loop { .. } => return Err(LowerError::Loop(expr.origin)),
             Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {
                 return Err(LowerError::Malformed("an array where a scalar should be"));
             }
@@ -566,6 +576,7 @@ impl<'a> Emitter<'a> {
                     },
                 )
             }
+            Kind::State { .. } | Kind::Loop { .. } => Err(LowerError::Loop(expr.origin)),
             _ => Err(LowerError::Malformed("an element of what is no array")),
         }
     }

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Prefix};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Loop, LoopId, Prefix};
 use ir::{Affine, Size};
 
 use super::LowerError;
@@ -27,8 +27,10 @@ pub(super) struct Axis {
 
 /// The facts about an expression.
 struct Fact {
-    /// Its free indices, the outermost first.
+    /// Its free indices other than steps of loops, the outermost first.
     free: Rc<[IndexId]>,
+    /// The steps of loops among its free indices, the outermost first.
+    steps: Rc<[IndexId]>,
     /// See [`Facts::apart`].
     apart: bool,
     /// See [`Facts::reached`].
@@ -41,6 +43,10 @@ pub(super) struct Facts {
     exprs: PrimaryMap<ExprId, Fact>,
     /// Expressions that are the value of a named one.
     named: SecondaryMap<ExprId, Option<ExprId>>,
+    /// The loops whose steps become iterations of a loop over kernels, each with their number.
+    repeats: SecondaryMap<LoopId, Option<Size>>,
+    /// The steps of loops with a number that something needs.
+    counted: SecondaryMap<IndexId, bool>,
 }
 
 impl Facts {
@@ -86,7 +92,11 @@ impl Facts {
                 for_each_operand(checked, &expr.kind, |operand| reached[operand] = true);
             }
         }
-        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named };
+        let (repeats, counted) = (SecondaryMap::new(), SecondaryMap::new());
+        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named, repeats, counted };
+        for (id, one) in &checked.loops {
+            facts.repeats[id] = facts.repeat(checked, one);
+        }
         for id in checked.exprs.keys() {
             let fact = facts.look(checked, id, reached[id]);
             facts.exprs.push(fact);
@@ -94,15 +104,42 @@ impl Facts {
         facts
     }
 
+    /// The number of steps of a loop that is a loop over kernels: a number that sizes alone tell,
+    /// the same for all settings of the indices around it.
+    fn repeat(&self, checked: &Checked, one: &Loop) -> Option<Size> {
+        let number = match &checked.indices[one.step].extent {
+            Extent::Affine(extent) => extent.as_size()?,
+            Extent::Dynamic(_) => return None,
+        };
+        let first = checked.exprs[one.states.first()?.current].guard;
+        let alike = |index: &IndexId| match checked.steps[*index] {
+            Some(outer) => self.repeats[outer].is_some(),
+            None => self.axes[*index].size.is_some(),
+        };
+        let plain = one.condition.is_none() && first == Checked::TOP && one.around.iter().all(alike);
+        plain.then(|| number.clone())
+    }
+
     /// The fact of the next expression, from those of its operands.
-    fn look(&self, checked: &Checked, id: ExprId, reached: bool) -> Fact {
+    fn look(&mut self, checked: &Checked, id: ExprId, reached: bool) -> Fact {
         let expr = &checked.exprs[id];
-        let mut free: Rc<[IndexId]> = Rc::default();
-        for_each_operand(checked, &expr.kind, |operand| self.union(&mut free, &self.exprs[operand].free));
+        let (mut free, mut mentioned): (Rc<[IndexId]>, Rc<[IndexId]>) = Default::default();
+        for_each_operand(checked, &expr.kind, |operand| {
+            self.union(&mut free, &self.exprs[operand].free);
+            self.union(&mut free, &self.exprs[operand].steps);
+        });
         match &expr.kind {
-            Kind::Index(index) => self.union(&mut free, &[*index]),
+            Kind::State { of, .. } => {
+                self.union(&mut free, &checked.loops[*of].around);
+                self.union(&mut free, &[checked.loops[*of].step]);
+            }
+            Kind::Loop { of, .. } => self.union(&mut free, &checked.loops[*of].around),
+            _ => {}
+        }
+        match &expr.kind {
+            Kind::Index(index) => self.union(&mut mentioned, &[*index]),
             Kind::Access { at, .. } => {
-                at.iter().filter_map(|s| s.affine.as_ref()).for_each(|a| self.union_affine(&mut free, a));
+                at.iter().filter_map(|s| s.affine.as_ref()).for_each(|a| self.union_affine(&mut mentioned, a));
             }
             Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } => self.union(&mut free, &[*of]),
             Kind::Reduce { by, .. } => by.iter().filter_map(Factor::key_of).for_each(|of| self.union(&mut free, &[of])),
@@ -110,15 +147,24 @@ impl Facts {
         }
         for index in expr.kind.bound() {
             if let Extent::Affine(extent) = &checked.indices[*index].extent {
-                self.union_affine(&mut free, extent);
+                self.union_affine(&mut mentioned, extent);
             }
         }
+        self.union(&mut free, &mentioned);
+        let is_step = |index: &&IndexId| checked.steps[**index].is_some();
+        mentioned.iter().filter(is_step).for_each(|step| self.counted[*step] |= reached);
         let bound = expr.kind.bound();
         if free.iter().any(|i| bound.contains(i)) {
             free = free.iter().copied().filter(|i| !bound.contains(i)).collect();
         }
+        let (mut steps, all): (Rc<[IndexId]>, _) = (Rc::default(), free.clone());
+        if all.iter().any(|index| checked.steps[*index].is_some()) {
+            steps = all.iter().copied().filter(|index| checked.steps[*index].is_some()).collect();
+            free = all.iter().copied().filter(|index| checked.steps[*index].is_none()).collect();
+        }
         let rectangular = |i: &IndexId| self.axes[*i].size.is_some();
-        let plain = expr.guard == Checked::TOP && free.iter().all(rectangular);
+        let over_kernels = |step: &IndexId| checked.steps[*step].is_some_and(|of| self.repeats[of].is_some());
+        let plain = expr.guard == Checked::TOP && free.iter().all(rectangular) && steps.iter().all(over_kernels);
         let is_apart = |e: &ExprId| self.exprs[*e].apart;
         let is_constant = |e: &ExprId| matches!(checked.exprs[*e].kind, Kind::Constant(_));
         let apart = match &expr.kind {
@@ -128,7 +174,7 @@ impl Facts {
             Kind::ArrayLiteral(elements) => elements.iter().all(is_constant) || plain && elements.iter().all(is_apart),
             _ => plain,
         };
-        Fact { free, apart, reached }
+        Fact { free, steps, apart, reached }
     }
 
     fn union_affine(&self, set: &mut Rc<[IndexId]>, affine: &Affine<IndexId>) {
@@ -145,7 +191,23 @@ impl Facts {
         *set = merged.into();
     }
 
-    /// The free indices of an expression (mentioned but not bound in it), the outermost first.
+    /// The steps of loops that an expression mentions and does not bind, the outermost first.
+    pub fn steps(&self, expr: ExprId) -> &[IndexId] {
+        &self.exprs[expr].steps
+    }
+
+    /// The number of steps of a loop, if it is a loop over kernels.
+    pub fn repeats(&self, of: LoopId) -> Option<&Size> {
+        self.repeats[of].as_ref()
+    }
+
+    /// Whether anything needs the number of a step.
+    pub fn is_counted(&self, step: IndexId) -> bool {
+        self.counted[step]
+    }
+
+    /// The free indices of an expression (mentioned but not bound in it) other than steps of loops,
+    /// the outermost first.
     pub fn free(&self, expr: ExprId) -> &Rc<[IndexId]> {
         &self.exprs[expr].free
     }

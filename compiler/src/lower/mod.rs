@@ -28,6 +28,7 @@
 //! operand    expressions to operands, and the kernels that these need
 //! emit       the inside of a kernel
 //! reduce     scans and contractions, which have a special form of kernel
+//! repeat     loops whose steps run kernels
 //! result     operands to output buffers
 //! prune      removal of kernels that no result needs
 //! ```
@@ -37,14 +38,15 @@ mod facts;
 mod operand;
 mod prune;
 mod reduce;
+mod repeat;
 mod result;
 
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId};
+use ir::checked::{Checked, ExprId, IndexId, Kind};
 use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, ReducerId, Role};
-use ir::{Dtype, MathFn, ReduceOp, Size};
+use ir::{Dtype, MathFn, Origin, ReduceOp, Size};
 
 use facts::Facts;
 use operand::{Lambda, Operand};
@@ -59,6 +61,8 @@ pub enum LowerError {
     TooLarge,
     /// Its `if`s and reductions nest deeper than [`ir::verify::MAX_DEPTH`].
     TooDeep,
+    /// It has a loop, which stands here, of a form that no kernel computes.
+    Loop(Origin),
     /// The checked program violates its own rules, which is a bug.
     Malformed(&'static str),
 }
@@ -68,6 +72,7 @@ impl std::fmt::Display for LowerError {
         match self {
             LowerError::TooLarge => write!(f, "the program needs more than {MAX_STATEMENTS} statements"),
             LowerError::TooDeep => write!(f, "`if`s and reductions nest more than {} deep", ir::verify::MAX_DEPTH),
+            LowerError::Loop(_) => write!(f, "no kernel computes this loop"),
             LowerError::Malformed(what) => write!(f, "the checked program has {what}"),
         }
     }
@@ -79,14 +84,8 @@ impl std::error::Error for LowerError {}
 pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
     let mut lowering = Lowering::new(checked);
     // Operands come first, so the kernels are in the order in which the source computes.
-    for (id, expr) in &checked.exprs {
-        if lowering.known.facts.reached(id) && lowering.known.facts.apart(id) {
-            if expr.ty.is_scalar() {
-                lowering.known.operands[id] = Some(lowering.operand(id)?);
-            } else {
-                lowering.known.lambdas[id] = Some(lowering.lambda(id)?);
-            }
-        }
+    for id in checked.exprs.keys() {
+        lowering.expression(id)?;
     }
     for number in 0..checked.results.len() {
         lowering.result(number)?;
@@ -122,6 +121,8 @@ struct Known<'a> {
     operands: SecondaryMap<ExprId, Option<Operand>>,
     /// The arrays that array expressions became, for those that can be computed on their own.
     lambdas: SecondaryMap<ExprId, Option<Lambda>>,
+    /// The steps of the loops that are open, each with the buffer of its number if that is needed.
+    steps: BTreeMap<IndexId, Option<BufferId>>,
 }
 
 /// The program that every kernel is added to.
@@ -154,7 +155,8 @@ impl<'a> Lowering<'a> {
             });
         }
         let facts = Facts::new(checked);
-        let known = Known { checked, facts, operands: SecondaryMap::new(), lambdas: SecondaryMap::new() };
+        let (operands, lambdas) = (SecondaryMap::new(), SecondaryMap::new());
+        let known = Known { checked, facts, operands, lambdas, steps: BTreeMap::new() };
         Lowering {
             known,
             target: Target { program, functions: BTreeMap::new(), reducers: BTreeMap::new(), statements: 0 },
@@ -163,6 +165,22 @@ impl<'a> Lowering<'a> {
             producers: SecondaryMap::new(),
             temporaries: BTreeMap::new(),
         }
+    }
+
+    /// Lowers an expression that can be computed on its own, here. Those of a loop's step wait for
+    /// the loop.
+    fn expression(&mut self, id: ExprId) -> Result<(), LowerError> {
+        let Known { checked, facts, operands, lambdas, steps } = &self.known;
+        let waits = facts.steps(id).iter().any(|step| !steps.contains_key(step));
+        if !facts.reached(id) || !facts.apart(id) || waits || operands[id].is_some() || lambdas[id].is_some() {
+            return Ok(());
+        }
+        match &checked.exprs[id].kind {
+            Kind::Loop { of, .. } if facts.repeats(*of).is_some() => self.repeat(*of, id)?,
+            _ if checked.exprs[id].ty.is_scalar() => self.known.operands[id] = Some(self.operand(id)?),
+            _ => self.known.lambdas[id] = Some(self.lambda(id)?),
+        }
+        Ok(())
     }
 
     /// A new buffer, named like `name`.

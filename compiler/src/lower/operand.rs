@@ -142,6 +142,12 @@ impl Lowering<'_> {
         {
             return Ok(Operand::Element(element));
         }
+        if let Kind::Index(index) = kind
+            && let Some(buffer) = self.known.steps.get(index)
+        {
+            let buffer = buffer.ok_or(LowerError::Malformed("a step without a number"))?;
+            return Ok(Operand::Element(Element { buffer, view: None, at: vec![] }));
+        }
         let widening = self.known.widening(&self.known.checked.exprs[id]);
         if let Some(weight) = widening.or_else(|| self.known.weight(id)) {
             return Ok(Operand::Inline { expr: id, weight });
@@ -338,7 +344,7 @@ impl Lowering<'_> {
 
     /// A name for the value of an expression: its name in the source, or one that describes the
     /// operation.
-    fn name(&self, id: ExprId) -> String {
+    pub fn name(&self, id: ExprId) -> String {
         let checked = self.known.checked;
         let named = self.known.facts.named(id).and_then(|named| checked.exprs[named].name.as_ref());
         if let Some(name) = checked.exprs[id].name.as_ref().or(named) {
@@ -363,6 +369,8 @@ impl Lowering<'_> {
             Kind::Comprehension { .. } => "array",
             Kind::Reshape(_) => "reshape",
             Kind::ArrayLiteral(_) => "literal",
+            Kind::State { .. } => "state",
+            Kind::Loop { .. } => "loop",
         };
         name.to_string()
     }

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::nest::{KernelId, Program, Role};
+use ir::nest::{BufferId, KernelId, Program, Role, replace_kernels};
 use ir::visit;
 
-/// Removes the kernels that store only temporaries that nothing loads. Those with checks stay.
-/// Kernels may not be inside a loop yet.
+/// Removes the kernels that store only temporaries that nothing loads. Those with checks stay, and
+/// those that store what a loop over kernels hands on.
 pub fn prune(program: &mut Program) {
-    let mut loaded = BTreeSet::new();
+    let mut loaded: BTreeSet<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
     let mut needed: SecondaryMap<KernelId, bool> = SecondaryMap::new();
     for (id, kernel) in program.kernels.iter().rev() {
         let stores = visit::stores(&kernel.body);
@@ -23,10 +23,10 @@ pub fn prune(program: &mut Program) {
     if program.kernels.keys().all(|id| needed[id]) {
         return;
     }
-    program.body.clear();
-    for (id, kernel) in std::mem::replace(&mut program.kernels, PrimaryMap::new()) {
-        if needed[id] {
-            program.push_kernel(kernel);
-        }
+    let mut renumbered: SecondaryMap<KernelId, Option<KernelId>> = SecondaryMap::new();
+    let all = std::mem::replace(&mut program.kernels, PrimaryMap::new());
+    for (id, kernel) in all.into_iter().filter(|(id, _)| needed[*id]) {
+        renumbered[id] = Some(program.kernels.push(kernel));
     }
+    program.body = replace_kernels(&program.body, &mut |id| renumbered[id].into_iter().collect());
 }

@@ -25,12 +25,14 @@ impl Lowering<'_> {
             && at.iter().zip(&lambda.axes).all(|(s, axis)| s.as_index() == Some(*axis))
         {
             let found = &mut self.target.program.buffers[*buffer];
-            if found.role == Role::Temp && found.shape == ty.shape {
+            // The states of a loop over kernels have no producer: they go from buffer to buffer.
+            if let Some(kernel) = self.producers[*buffer]
+                && found.role == Role::Temp
+                && found.shape == ty.shape
+            {
                 found.role = Role::Output(number);
                 found.name = name.clone();
-                if let Some(kernel) = self.producers[*buffer] {
-                    self.target.program.kernels[kernel].name = name;
-                }
+                self.target.program.kernels[kernel].name = name;
                 return Ok(());
             }
         }

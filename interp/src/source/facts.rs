@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, LoopId};
 
 /// How the values of an expression are remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ struct Fact {
 /// The facts about a checked program.
 pub(super) struct Facts {
     exprs: PrimaryMap<ExprId, Fact>,
+    /// The parts of the state of each loop that a result may depend on.
+    needed: PrimaryMap<LoopId, Vec<usize>>,
 }
 
 impl Facts {
@@ -39,8 +41,14 @@ impl Facts {
         for expr in checked.exprs.values() {
             let mut set: Rc<[IndexId]> = Rc::default();
             checked.for_each_operand(&expr.kind, |operand| union(&mut set, &free[operand]));
-            if let Kind::Index(index) = &expr.kind {
-                mention(&mut set, *index);
+            match &expr.kind {
+                Kind::Index(index) => mention(&mut set, *index),
+                Kind::State { of, .. } => {
+                    let one = &checked.loops[*of];
+                    one.around.iter().chain([&one.step]).for_each(|i| mention(&mut set, *i));
+                }
+                Kind::Loop { of, .. } => checked.loops[*of].around.iter().for_each(|i| mention(&mut set, *i)),
+                _ => {}
             }
             if let Kind::Reduce { by, .. } = &expr.kind {
                 by.iter().filter_map(Factor::key_of).for_each(|of| mention(&mut set, of));
@@ -84,6 +92,8 @@ impl Facts {
             let again = users[id] > 1 || repeated[id];
             let keep = match &checked.exprs[id].kind {
                 Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => Keep::No,
+                // The loop remembers them.
+                Kind::State { .. } | Kind::Loop { .. } => Keep::No,
                 // Their elements are expressions of their own.
                 Kind::Reshape(_) | Kind::ArrayLiteral(_) => Keep::No,
                 Kind::Reduce { .. } | Kind::Contract { .. } => Keep::Many,
@@ -93,7 +103,11 @@ impl Facts {
             };
             exprs.push(Fact { free, keep, reached: users[id] > 0 });
         }
-        Facts { exprs }
+        let mut needed = PrimaryMap::new();
+        for of in checked.loops.keys() {
+            needed.push(checked.needed_states(of, |id| users[id] > 0));
+        }
+        Facts { exprs, needed }
     }
 
     /// The free indices of an expression (those that it mentions but does not bind), ascending.
@@ -104,6 +118,11 @@ impl Facts {
     /// How its values are remembered.
     pub fn keep(&self, expr: ExprId) -> Keep {
         self.exprs[expr].keep
+    }
+
+    /// The parts of the state of a loop that a result may depend on.
+    pub fn needed(&self, of: LoopId) -> &[usize] {
+        &self.needed[of]
     }
 
     /// Whether a result may depend on it.

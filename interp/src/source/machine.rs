@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::array::ArrayRef;
 use ir::bind::{Binding, Fault};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Prefix, Subscript};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, LoopId, Prefix, Subscript};
 use ir::order::keyed_chunk;
 use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
 use super::facts::{Facts, Keep};
+use super::loops::State;
 use super::reduce::{Prefixes, Reducing, of_none};
 use crate::reduce::ByKey;
 use crate::scalar::{self, Evaluator};
@@ -25,6 +26,8 @@ pub(super) enum Stop {
     Fault(Fault),
     /// A subscript that was proved to be in bounds is not.
     Unproved { access: ExprId, axis: usize, index: i64, length: i64 },
+    /// A state within a step is asked for while the loop is not running.
+    NoStep,
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
@@ -80,9 +83,9 @@ struct Scan {
 
 /// A call in progress.
 pub(super) struct Machine<'a> {
-    checked: &'a Checked,
+    pub(super) checked: &'a Checked,
     inputs: &'a [ArrayRef<'a>],
-    facts: &'a Facts,
+    pub(super) facts: &'a Facts,
     binding: Binding,
     functions: BTreeMap<(MathFn, Dtype), Evaluator<'a>>,
     /// The length of each axis of each array expression.
@@ -91,8 +94,12 @@ pub(super) struct Machine<'a> {
     /// nothing mentions it.
     indices: SecondaryMap<IndexId, i64>,
     latest: SecondaryMap<ExprId, Option<Latest>>,
-    elements: BTreeMap<ExprId, Table<Vec<Option<Scalar>>>>,
+    cells: BTreeMap<ExprId, Table<Vec<Option<Scalar>>>>,
     scans: BTreeMap<ExprId, Table<Option<Scan>>>,
+    /// The last states of loops.
+    outcomes: BTreeMap<LoopId, Table<Option<State>>>,
+    /// The states of the loops that are running.
+    pub(super) running: BTreeMap<LoopId, State>,
     /// How many settings an expression may remember if each holds one value.
     room: usize,
 }
@@ -123,8 +130,10 @@ impl<'a> Machine<'a> {
             shapes,
             indices: SecondaryMap::new(),
             latest: SecondaryMap::new(),
-            elements: BTreeMap::new(),
+            cells: BTreeMap::new(),
             scans: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            running: BTreeMap::new(),
             room: ROOM / tables,
         }
     }
@@ -132,7 +141,9 @@ impl<'a> Machine<'a> {
     /// An upper bound on the bytes of all arrays' elements for one setting of the free indices.
     /// `None` on overflow.
     pub fn bytes(&self) -> Option<usize> {
-        let kept = self.checked.exprs.keys().filter(|id| self.facts.reached(*id) && self.facts.keep(*id) == Keep::Many);
+        let is_loop = |id: ExprId| matches!(self.checked.exprs[id].kind, Kind::Loop { .. });
+        let keeps = |id: &ExprId| self.facts.reached(*id) && (self.facts.keep(*id) == Keep::Many || is_loop(*id));
+        let kept = self.checked.exprs.keys().filter(keeps);
         kept.map(|id| self.count(id)?.checked_mul(size_of::<Option<Scalar>>()))
             .try_fold(0, |sum, bytes| bytes?.checked_add(sum))
     }
@@ -159,6 +170,19 @@ impl<'a> Machine<'a> {
         }
         let at = position(number, &self.shapes[id]);
         self.element(id, &at)
+    }
+
+    /// All elements of an array, row-major, or a scalar.
+    pub fn elements(&mut self, id: ExprId) -> Step<Vec<Scalar>> {
+        let count = self.shapes[id].iter().map(|n| usize::try_from(*n).unwrap_or(0)).product::<usize>();
+        (0..count).map(|number| self.numbered(id, number)).collect()
+    }
+
+    /// The last state of a loop at this setting of the indices around it, once it has run.
+    pub fn outcome(&mut self, of: LoopId) -> &mut Option<State> {
+        let Machine { checked, indices, outcomes, room, .. } = self;
+        let around = checked.loops[of].around.iter().map(|i| indices[*i]);
+        outcomes.entry(of).or_insert(Table::EMPTY).at(around, *room, || None)
     }
 
     /// The value of a scalar.
@@ -204,6 +228,11 @@ impl<'a> Machine<'a> {
                     _ => grow(|| compute(self)),
                 }
             }
+            Kind::State { of, number: part } => self.state(*of, *part, number(at, &self.shapes[id])),
+            Kind::Loop { of, number: part, .. } => {
+                let number = number(at, &self.shapes[id]);
+                grow(|| self.last_state(*of, *part, number))
+            }
             // No other expression is an array.
             _ => self.value(id),
         }
@@ -225,10 +254,10 @@ impl<'a> Machine<'a> {
     }
 
     fn cells(&mut self, id: ExprId) -> &mut [Option<Scalar>] {
-        let Machine { facts, indices, elements, shapes, room, .. } = self;
+        let Machine { facts, indices, cells, shapes, room, .. } = self;
         let free = facts.free(id);
         let count = shapes[id].iter().map(|n| usize::try_from(*n).unwrap_or(0)).product::<usize>();
-        let table = elements.entry(id).or_insert(Table::EMPTY);
+        let table = cells.entry(id).or_insert(Table::EMPTY);
         table.at(free.iter().map(|i| indices[*i]), *room / count.max(1), || vec![None; count])
     }
 
@@ -268,8 +297,13 @@ impl<'a> Machine<'a> {
                     Ok(scalar::binary(BinaryOp::Mul, machine.value(*left)?, machine.value(*right)?))
                 });
             }
-            // A scalar parameter is an array without axes. The other kinds are arrays.
-            Kind::Param(_) | Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {
+            // A scalar parameter or state is an array without axes. The other kinds are arrays.
+            Kind::Param(_)
+            | Kind::State { .. }
+            | Kind::Loop { .. }
+            | Kind::Comprehension { .. }
+            | Kind::Reshape(_)
+            | Kind::ArrayLiteral(_) => {
                 return self.element(id, &[]);
             }
         })

@@ -12,6 +12,7 @@
 
 mod facts;
 mod faults;
+mod loops;
 mod machine;
 mod reduce;
 
@@ -143,6 +144,7 @@ fn no_memory(error: ArrayError) -> RunError {
 fn explain(checked: &Checked, stop: Stop) -> RunError {
     match stop {
         Stop::Fault(fault) => RunError::Fault(fault),
+        Stop::NoStep => RunError::Internal("a state is read outside of its loop".to_string()),
         Stop::Unproved { access, axis, index, length } => {
             let origin = checked.exprs[access].origin;
             RunError::Internal(format!(
