@@ -1,9 +1,15 @@
 //! Loops over carried scalars give the bits of the nest interpreter on every engine, in every
 //! place where one may stand, whatever ends them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use backends::cpu::{Module, Options, RunError, Simd};
 use ir::array::Array;
 use ir::nest::Program;
 use ir::{Dtype, Scalar};
+use schedule::{Machine, schedule};
 use tests::engines::Outcome;
 use tests::generate::data::Random;
 
@@ -345,5 +351,38 @@ fn many_states() {
             count - 1,
         );
         holds_everywhere(&format!("output %y: {dtype}[n]"), &kernel, Ends::Well);
+    }
+}
+
+/// In vectors, in scalar code, and alone in a kernel: each step looks whether the run is cancelled.
+#[test]
+fn long_loops_can_be_cancelled() {
+    let long = "while t < 1000000000000 with v2 = v0 do";
+    for kernel in [
+        format!("parallel i < n {{ v0 = load %x[i] v1 = {long} {{ v3 = sqrt v2 yield v3 }} store %y[i], v1 }}"),
+        format!("parallel i < n {{ v0 = load %x[i] v1 = {long} {{ v3 = load %x[i] yield v3 }} store %y[i], v1 }}"),
+        format!("v0 = const f32 2.0 v1 = {long} {{ v3 = sqrt v2 yield v3 }} parallel i < n {{ store %y[i], v1 }}"),
+    ] {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n] kernel @k {{ {kernel} }} }}"
+        );
+        let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let x = Array::from_scalars(Dtype::F32, &[100], &[Scalar::F32(3.0); 100]).unwrap();
+        let scheduled = schedule(&program, Machine::CPU).unwrap();
+        for simd in [Simd::W128, Simd::Auto] {
+            let module = Module::compile(&scheduled, &Options { simd, ..Options::default() }).unwrap();
+            let (cancelled, mut y) = (AtomicBool::new(false), x.clone());
+            let result = thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(30));
+                    cancelled.store(true, Ordering::Relaxed);
+                });
+                module.run_unless(&[x.as_ref()], &mut [y.as_mut()], 1, &cancelled)
+            });
+            assert!(matches!(result, Err(RunError::Cancelled)), "{simd:?}: {result:?}\n{text}");
+        }
+        let cancelled = AtomicBool::new(true);
+        let result = interp::nest::run_unless(&program, &[x.as_ref()], &cancelled);
+        assert!(matches!(result, Err(interp::nest::RunError::Cancelled)));
     }
 }
