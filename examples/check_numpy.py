@@ -316,6 +316,35 @@ def exponential(x, keep):
     return np.array(y)
 
 
+def ema(x, a):
+    y = x.copy()
+    for t in range(1, len(x)):
+        y[t] = a * x[t] + (1 - a) * y[t - 1]
+    return y
+
+
+def edit_distance(a, b):
+    d = np.add.outer(np.arange(len(a) + 1), np.arange(len(b) + 1)).astype(np.int32)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            d[i, j] = min(d[i - 1, j] + 1, d[i, j - 1] + 1, d[i - 1, j - 1] + (a[i - 1] != b[j - 1]))
+    return d[-1, -1]
+
+
+def heat(u0, steps):
+    u = u0.copy()
+    for _ in range(steps):
+        u[1:-1, 1:-1] = np.float32(0.25) * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+    return u
+
+
+def rnn(x, w, u):
+    s = np.zeros(u.shape[1], np.float32)
+    for row in x @ w:
+        s = np.tanh(row + s @ u)
+    return s
+
+
 def photo():
     return dict(image=np.load(HERE / "photo" / "photo.npy"))
 
@@ -531,6 +560,12 @@ CASES = [
          lambda x, w: np.lib.stride_tricks.sliding_window_view(x, w).sum(axis=1) / w),
     case("moving", "exponential", [dict(x=abs(f64(n)), keep=np.float64(0.9)) for n in (0, 1, 17, 101)], exponential,
          rounds(lambda x, keep: prefix(x.size) + x.size * (2 - 6 * math.log(keep)) + 10, "the scan; exponents, through exp; NumPy's recurrence")),
+    case("ema", "ema", [dict(x=f32(n), a=np.float32(0.25)) for n in (0, 1, 17, 1009)], ema),
+    case("edit_distance", "distance", [dict(a=ints(4, n), b=ints(4, m)) for n, m in ((0, 0), (0, 3), (1, 1), (31, 40))], edit_distance),
+    case("heat", "heat", [dict(u0=f32(n, m), steps=np.int64(steps)) for n, m, steps in ((1, 1, 3), (3, 3, 0), (17, 31, 20))], heat),
+    case("rnn", "rnn", [dict(x=f32(n, d), w=f32(d, h), u=f32(h, h) / 8) for n, d, h in ((0, 2, 3), (1, 1, 1), (9, 5, 7))], rnn,
+         rounds(lambda x, w, u: 8 * (len(x) + 1) * (x.shape[1] + len(u) + 16), "a product and a tanh in each step",
+                lambda x, w, u: 1 + abs(x).max(initial=0) * abs(w).sum()), free=True),
     case("photo", "blur", [photo(), dict(image=rng.integers(0, 256, (1, 2, 3), np.uint8))], binomial),
     case("photo", "grey", [photo()], grey),
     case("photo", "outlines", [photo(), dict(image=rng.integers(0, 256, (3, 7, 3), np.uint8))], outlines),

@@ -385,11 +385,14 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
 }
 
 /// Whether one thread can run a body alone: all inner extents are constants with a small product.
+/// The iterations of a serial loop have to follow each other in any case.
 fn is_short(body: &[Statement]) -> bool {
     let mut iterations = 1i64;
     let mut known = true;
     visit::for_each_statement(body, &mut |statement| {
-        if let Statement::Loop(l) = statement {
+        if let Statement::Loop(l) = statement
+            && l.kind != LoopKind::Serial
+        {
             match Emitter::extents(&l.dims).and_then(|e| e.iter().map(Size::as_constant).collect::<Option<Vec<_>>>()) {
                 Some(extents) => extents.iter().for_each(|n| iterations = iterations.saturating_mul((*n).max(1))),
                 None => known = false,

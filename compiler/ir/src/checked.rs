@@ -3,10 +3,10 @@
 //! directly.
 //!
 //! It is one function of the source, with every call inlined and every whole-array operation
-//! written out, so that few forms remain: **scalar** expressions, and four kinds of **array**
+//! written out, so that few forms remain: **scalar** expressions, and six kinds of **array**
 //! expression ([`Kind::Param`] of rank 1 or more, [`Kind::Comprehension`], [`Kind::Reshape`],
-//! [`Kind::ArrayLiteral`]). `x * 2 + b` is two nested comprehensions, `transpose(x)` is one,
-//! `sum(x, axis = 1)` a comprehension over a reduction.
+//! [`Kind::ArrayLiteral`], [`Kind::Recurrence`], [`Kind::Earlier`]). `x * 2 + b` is two nested
+//! comprehensions, `transpose(x)` is one, `sum(x, axis = 1)` a comprehension over a reduction.
 //!
 //! Expressions form a DAG: a name bound by `let` is not a node, but its uses share the node of its
 //! value. The free indices of a node are those that it mentions and no node below it binds. An
@@ -44,6 +44,11 @@ entity_impl!(GuardId, "guard");
 pub struct LoopId(u32);
 entity_impl!(LoopId, "loop");
 
+/// A recurrence: one or several arrays that refer to earlier elements of themselves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecurrenceId(u32);
+entity_impl!(RecurrenceId, "rec");
+
 /// One function of the source, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
@@ -63,6 +68,8 @@ pub struct Checked {
     pub loops: PrimaryMap<LoopId, Loop>,
     /// The indices that number the steps of loops.
     pub steps: SecondaryMap<IndexId, Option<LoopId>>,
+    /// The recurrences.
+    pub recurrences: PrimaryMap<RecurrenceId, Recurrence>,
     /// The results, in order: a name, unique among them, and the value.
     pub results: Vec<(String, ExprId)>,
     /// The requirements on the sizes of a call.
@@ -146,6 +153,50 @@ pub enum Extent {
     Dynamic(ExprId),
 }
 
+/// Arrays that refer to earlier elements of themselves and of each other, and the order in which
+/// their elements are computed: one setting of the deciding indices after another, at each of them
+/// one array after another. Elements that differ in other indices alone do not depend on each
+/// other.
+#[derive(Clone, Debug, Default)]
+pub struct Recurrence {
+    /// The arrays.
+    pub equations: Vec<Equation>,
+    /// The indices that decide which elements are earlier, the outermost first.
+    pub steps: Vec<Step>,
+    /// The axes along which the arrays are independent: each access to an earlier element has the
+    /// same index there. For each, its place among the indices of each array.
+    pub independent: Vec<Vec<usize>>,
+    /// The order in which the arrays are computed at each setting of the deciding indices.
+    pub sequence: Vec<usize>,
+    /// The indices from outside that the arrays depend on.
+    pub free: Vec<IndexId>,
+}
+
+/// An array of a recurrence.
+#[derive(Clone, Debug)]
+pub struct Equation {
+    /// An index for each axis.
+    pub indices: Vec<IndexId>,
+    /// The element, a scalar. It reads earlier elements by [`Kind::Earlier`].
+    pub body: ExprId,
+}
+
+/// An index that decides which elements of a recurrence are earlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its place among the indices of each array.
+    pub axes: Vec<usize>,
+    /// Whether elements with a greater index are the earlier ones.
+    pub descending: bool,
+}
+
+impl Recurrence {
+    /// The deciding indices of an array, the outermost first.
+    pub fn deciding(&self, array: usize) -> impl Iterator<Item = IndexId> {
+        self.steps.iter().map(move |step| self.equations[array].indices[step.axes[array]])
+    }
+}
+
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
@@ -161,7 +212,7 @@ pub struct Expr {
     pub name: Option<String>,
 }
 
-/// The kinds of expressions. All but the four array kinds have a scalar type and scalar operands.
+/// The kinds of expressions. All but the six array kinds have a scalar type and scalar operands.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A constant.
@@ -254,6 +305,22 @@ pub enum Kind {
         number: usize,
         /// The index that numbers the steps.
         step: [IndexId; 1],
+    },
+    /// An array of a recurrence, complete.
+    Recurrence {
+        /// Which recurrence.
+        recurrence: RecurrenceId,
+        /// Which of its arrays.
+        array: usize,
+    },
+    /// The same array as far as it is computed, in the body of an array of the recurrence.
+    Earlier {
+        /// Which recurrence.
+        recurrence: RecurrenceId,
+        /// Which of its arrays.
+        array: usize,
+        /// The array that has this in its body.
+        within: usize,
     },
 }
 
@@ -352,13 +419,18 @@ impl Checked {
     /// Calls `visit` on each operand of an expression of this kind, beginning with those that end
     /// its indices.
     pub fn for_each_operand(&self, kind: &Kind, mut visit: impl FnMut(ExprId)) {
-        for index in kind.bound() {
-            if let Extent::Dynamic(extent) = &self.indices[*index].extent {
+        for index in self.bound(kind) {
+            if let Extent::Dynamic(extent) = &self.indices[index].extent {
                 visit(*extent);
             }
         }
         match kind {
-            Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::State { .. } => {}
+            Kind::Constant(_)
+            | Kind::Size(_)
+            | Kind::Index(_)
+            | Kind::Param(_)
+            | Kind::State { .. }
+            | Kind::Earlier { .. } => {}
             Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
                 [*a, *b].into_iter().for_each(visit);
@@ -384,19 +456,22 @@ impl Checked {
                     visit(states[*part].next);
                 }
             }
+            Kind::Recurrence { recurrence, .. } => {
+                self.recurrences[*recurrence].equations.iter().for_each(|equation| visit(equation.body));
+            }
         }
     }
-}
 
-impl Kind {
     /// The indices that an expression of this kind binds.
-    pub fn bound(&self) -> &[IndexId] {
-        match self {
-            Kind::Reduce { over, .. } | Kind::Contract { over, .. } => over,
-            Kind::Comprehension { indices, .. } => indices,
-            Kind::Loop { step, .. } => step,
-            _ => &[],
-        }
+    pub fn bound<'c>(&'c self, kind: &'c Kind) -> impl Iterator<Item = IndexId> + Clone + 'c {
+        let (own, equations): (&[IndexId], &[Equation]) = match kind {
+            Kind::Reduce { over, .. } | Kind::Contract { over, .. } => (over, &[]),
+            Kind::Comprehension { indices, .. } => (indices, &[]),
+            Kind::Loop { step, .. } => (step, &[]),
+            Kind::Recurrence { recurrence, .. } => (&[], &self.recurrences[*recurrence].equations),
+            _ => (&[], &[]),
+        };
+        own.iter().chain(equations.iter().flat_map(|equation| &equation.indices)).copied()
     }
 }
 

@@ -163,8 +163,10 @@ impl Checker<'_> {
                 call: self.report.calls.current(),
                 of: p.last.map(|(_, op)| op),
             };
-            let indices: Vec<IndexId> =
-                self.arena.affine(p.value).map_or_else(Vec::new, |at| at.terms().iter().map(|(i, _)| *i).collect());
+            // An array that is being made says nothing about where indices end.
+            let incomplete = matches!(self.arena.out.exprs[array].kind, Kind::Earlier { .. });
+            let affine = self.arena.affine(p.value).filter(|_| !incomplete);
+            let indices: Vec<IndexId> = affine.map_or_else(Vec::new, |at| at.terms().iter().map(|(i, _)| *i).collect());
             self.accesses.push(record, &self.arena.bounded_by(&indices));
         }
         access

@@ -41,6 +41,8 @@ struct Meta {
     free: Vec<IndexId>,
     /// Its value as an affine expression, if it is an `i64` scalar that is one.
     affine: Option<Affine<IndexId>>,
+    /// Whether it reads elements of a recurrence that is not complete.
+    earlier: bool,
 }
 
 /// The notes that the checker keeps on a branch of an `if`.
@@ -58,7 +60,7 @@ pub(super) struct Branch {
 }
 
 /// The state of indices.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Ends {
     /// Indices with an open binder, the outermost first.
     pub open: Vec<IndexId>,
@@ -151,7 +153,11 @@ impl Arena {
 
     /// A new node.
     pub fn node(&mut self, kind: Kind, ty: Type, here: Here) -> ExprId {
-        let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty) };
+        let mut earlier = matches!(kind, Kind::Earlier { .. });
+        if !matches!(kind, Kind::Recurrence { .. }) {
+            self.out.for_each_operand(&kind, |operand| earlier |= self.meta[operand].earlier);
+        }
+        let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty), earlier };
         self.meta.push(meta);
         self.out.exprs.push(Expr { kind, ty, origin: origin(here.span), guard: here.guard, name: None })
     }
@@ -166,6 +172,11 @@ impl Arena {
 
     pub fn free(&self, id: ExprId) -> &[IndexId] {
         &self.meta[id].free
+    }
+
+    /// Whether a node reads elements of a recurrence that is not complete.
+    pub fn reads_earlier(&self, id: ExprId) -> bool {
+        self.meta[id].earlier
     }
 
     pub fn affine(&self, id: ExprId) -> Option<&Affine<IndexId>> {
@@ -301,7 +312,6 @@ impl Arena {
 
     fn free_of(&self, kind: &Kind) -> Vec<IndexId> {
         let mut free: Vec<IndexId> = vec![];
-        let mut bound: &[IndexId] = &[];
         let mut add = |id: ExprId| free.extend_from_slice(self.free(id));
         match kind {
             Kind::Constant(_) | Kind::Size(_) | Kind::Param(_) => {}
@@ -310,10 +320,7 @@ impl Arena {
                 let one = &self.out.loops[*of];
                 free.extend(one.around.iter().chain([&one.step]));
             }
-            Kind::Loop { of, step, .. } => {
-                bound = step;
-                free.extend(&self.out.loops[*of].around);
-            }
+            Kind::Loop { of, .. } => free.extend(&self.out.loops[*of].around),
             Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => add(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => [*a, *b].into_iter().for_each(add),
             Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
@@ -324,31 +331,34 @@ impl Arena {
                 add(*array);
                 at.iter().for_each(|s| add(s.value));
             }
-            Kind::Comprehension { indices, body } => {
-                bound = indices;
-                add(*body);
-            }
-            Kind::Contract { over, left, right } => {
-                bound = over;
+            Kind::Comprehension { body, .. } => add(*body),
+            Kind::Contract { left, right, .. } => {
                 add(*left);
                 add(*right);
             }
-            Kind::Reduce { over, body, prefix, by, .. } => {
-                bound = over;
+            Kind::Reduce { body, prefix, by, .. } => {
                 by.iter().for_each(|factor| add(factor.expr()));
                 add(*body);
                 free.extend(prefix.iter().map(|p| p.of));
             }
+            Kind::Recurrence { recurrence, .. } => {
+                self.out.recurrences[*recurrence].equations.iter().for_each(|equation| add(equation.body));
+            }
+            // How far the array is complete is another thing at each of its points.
+            Kind::Earlier { recurrence, within, .. } => {
+                free.extend_from_slice(&self.out.recurrences[*recurrence].equations[*within].indices);
+            }
         }
-        for index in bound {
-            match &self.out.indices[*index].extent {
+        let bound = self.out.bound(kind);
+        for index in bound.clone() {
+            match &self.out.indices[index].extent {
                 Extent::Affine(extent) => free.extend(extent.terms().iter().map(|(i, _)| *i)),
                 Extent::Dynamic(e) => free.extend_from_slice(self.free(*e)),
             }
         }
         free.sort_unstable();
         free.dedup();
-        free.retain(|i| !bound.contains(i));
+        free.retain(|i| !bound.clone().any(|b| b == *i));
         free
     }
 

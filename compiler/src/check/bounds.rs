@@ -23,6 +23,7 @@ use ir::{Affine, ReduceOp, Size, UnaryOp};
 
 use super::arena::Arena;
 use super::calls::CallId;
+use super::earlier::Unordered;
 use super::facts::{Facts, Known};
 use super::position::{no_element, require_element};
 use super::prove::{Linear, Variable};
@@ -66,6 +67,8 @@ pub(super) struct Accesses {
     records: Vec<Record>,
     /// The records that may say where an index ends.
     mentions: SecondaryMap<IndexId, Vec<usize>>,
+    /// The recurrences with an order that is still to be found.
+    pub recurrences: Vec<Unordered>,
 }
 
 impl Accesses {
@@ -77,6 +80,18 @@ impl Accesses {
         self.records.push(record);
     }
 
+    /// Adds later ones.
+    pub fn append(&mut self, later: Accesses) {
+        let before = self.records.len();
+        for (index, records) in later.mentions.iter() {
+            if !records.is_empty() {
+                self.mentions[index].extend(records.iter().map(|k| before + k));
+            }
+        }
+        self.records.extend(later.records);
+        self.recurrences.extend(later.recurrences);
+    }
+
     /// The subscripts that may say where an index ends.
     pub fn mentioning(&self, index: IndexId) -> impl Iterator<Item = &Record> {
         self.mentions[index].iter().map(|k| &self.records[*k])
@@ -85,9 +100,9 @@ impl Accesses {
 
 /// Settles subscripts, when a whole function has been gone through.
 pub(super) struct Settler<'c, 'a> {
-    arena: &'c mut Arena,
-    requirements: &'c mut Requirements,
-    report: &'c mut Report<'a>,
+    pub(super) arena: &'c mut Arena,
+    pub(super) requirements: &'c mut Requirements,
+    pub(super) report: &'c mut Report<'a>,
     void: Void,
     /// The facts that the conditions around branches state, for the branches that were asked about.
     conditions: BTreeMap<GuardId, Known>,
@@ -110,12 +125,14 @@ impl<'c, 'a> Settler<'c, 'a> {
         Settler { arena, requirements, report, void: Void::default(), conditions: BTreeMap::new() }
     }
 
-    fn facts(&self) -> Facts<'_> {
+    pub(super) fn facts(&self) -> Facts<'_> {
         Facts { arena: self.arena, requirements: self.requirements }
     }
 
-    /// Settles every subscript of the function.
+    /// Settles every subscript of the function, and the order of its recurrences.
     pub fn settle_all(&mut self, accesses: Accesses) {
+        // The requirements of an order may prove that an access is inside.
+        accesses.recurrences.iter().for_each(|recurrence| self.order(recurrence));
         for record in accesses.records {
             let indices = self.arena.free(record.value).iter().chain(&record.scope);
             if !self.arena.ends.any_poisoned(indices) {
@@ -187,7 +204,7 @@ impl<'c, 'a> Settler<'c, 'a> {
     /// Whether the facts about the indices contradict each other, because the indices never have
     /// values. Anything follows from a contradiction, but it holds only inside those loops, and
     /// code that does not mention the indices may move out of them.
-    fn is_void(&mut self, scope: &[IndexId]) -> bool {
+    pub(super) fn is_void(&mut self, scope: &[IndexId]) -> bool {
         // The subscripts of one access ask one after another about the same indices.
         let required = self.requirements.count();
         if self.void.scope != scope || self.void.required != required {
@@ -199,7 +216,7 @@ impl<'c, 'a> Settler<'c, 'a> {
     }
 
     /// The facts that the conditions around a branch state, which many accesses of it ask for.
-    fn conditions(&mut self, guard: GuardId) -> Known {
+    pub(super) fn conditions(&mut self, guard: GuardId) -> Known {
         let facts = Facts { arena: self.arena, requirements: self.requirements };
         self.conditions.entry(guard).or_insert_with(|| facts.strongest_conditions(guard)).clone()
     }
@@ -218,7 +235,7 @@ impl<'c, 'a> Settler<'c, 'a> {
 
     /// Requires that the ends of these indices do not wrap to greater values, unless they never
     /// can.
-    fn rely_on_ends(&mut self, scope: &[IndexId], span: Span) -> bool {
+    pub(super) fn rely_on_ends(&mut self, scope: &[IndexId], span: Span) -> bool {
         let mut ends = vec![];
         for index in scope {
             let Extent::Affine(extent) = &self.arena.out.indices[*index].extent else { continue };

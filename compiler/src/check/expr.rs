@@ -125,11 +125,12 @@ impl<'a> Checker<'a> {
                 let near = builtin::nearest(name, names.chain(["pi", "inf", "nan", "true", "false"]));
                 let error = Diagnostic::new(codes::UNKNOWN_NAME, span, format!("there is no `{name}` here"));
                 self.report.error(match (other_languages::value(name), near) {
-                    _ if self.scope.is_making(name) => {
+                    _ if let Some(made) = self.scope.making(name) => {
                         let message = format!("`{name}` is made from its own elements");
                         Diagnostic::new(codes::READS_ITSELF, span, message)
                             .note("all elements of an array are made at once")
-                            .help(other_languages::RUNNING)
+                            .help("an array that refers to earlier elements of itself is a recurrence: write `let rec`")
+                            .suggest(Span { end: made.span.start, ..made.span }, "rec ")
                     }
                     (Some((help, Some(instead))), _) => error.help(help).suggest(span, instead),
                     (Some((help, None)), _) => error.help(help),

@@ -1,11 +1,13 @@
 //! Last steps over a whole function, when all ends and proofs are known.
 
+use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{Checked, ExprId, Extent, Factor, GuardId, IndexId, Kind};
 use ir::nest::SymbolSource;
 use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar, Size};
 
 use super::arena::Arena;
+use super::codes;
 use super::position::require_element;
 use super::report::Report;
 use super::requirements::Requirements;
@@ -46,6 +48,15 @@ pub(super) struct Wanted {
 }
 
 impl Unfinished {
+    /// Adds later ones.
+    pub fn append(&mut self, later: Unfinished) {
+        self.short_circuits.extend(later.short_circuits);
+        self.contractions.extend(later.contractions);
+        self.keyed.extend(later.keyed);
+        self.positions.extend(later.positions);
+        self.wanted.extend(later.wanted);
+    }
+
     /// Gives every node its final form.
     pub fn finish(self, arena: &mut Arena, requirements: &mut Requirements, report: &mut Report<'_>) {
         self.short_circuits.into_iter().for_each(|(id, guard)| short_circuit(arena, id, guard));
@@ -62,6 +73,34 @@ impl Unfinished {
             arena.out.exprs[id].guard = arena.innermost_needed(arena.out.exprs[id].guard);
         }
         self.keyed.into_iter().for_each(|id| _ = by_key(arena, id));
+        alone(arena, report);
+    }
+}
+
+/// Reports recurrences that cannot be computed on their own, apart from what uses them.
+fn alone(arena: &Arena, report: &mut Report<'_>) {
+    let rectangular = |i: &IndexId| match &arena.out.indices[*i].extent {
+        Extent::Affine(extent) => extent.as_size().is_some(),
+        Extent::Dynamic(_) => false,
+    };
+    for expr in arena.out.exprs.values() {
+        let Kind::Recurrence { recurrence, .. } = expr.kind else { continue };
+        let outside = &arena.out.recurrences[recurrence].free;
+        let message = match outside.iter().find(|index| !rectangular(index)) {
+            Some(index) => {
+                let index = &arena.out.indices[*index].name;
+                format!(
+                    "a recurrence cannot depend on the index `{index}`, which ends where data or another index says"
+                )
+            }
+            None if expr.guard != Checked::TOP => {
+                "a recurrence cannot depend on the condition around it: its accesses are inside only there".to_owned()
+            }
+            None => continue,
+        };
+        let span = Span { start: expr.origin.start, end: expr.origin.end };
+        let help = "compute it for all indices, and choose among its elements";
+        report.error(Diagnostic::new(codes::NOT_EARLIER, span, message).help(help));
     }
 }
 
@@ -96,6 +135,10 @@ fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
         return None;
     };
     let Kind::If { condition, then, .. } = out.exprs[*body].kind else { return None };
+    // The results of all keys are computed at once, before the array is complete.
+    if arena.reads_earlier(id) {
+        return None;
+    }
     let length = |i: &IndexId| match &out.indices[*i].extent {
         Extent::Affine(extent) => extent.as_size(),
         Extent::Dynamic(_) => None,

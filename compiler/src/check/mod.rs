@@ -30,7 +30,8 @@
 //! | `other_languages` | names from other languages, for hints |
 //! | `loops` | loops: the types of their states |
 //! | `index` | index notation: binders, where each index ends |
-//! | `recurrence` | recurrences: the types of their arrays, the order of their elements |
+//! | `recurrence` | recurrences: the types of their arrays |
+//! | `earlier` | the order in which the elements of recurrences are computed |
 //! | `reducers` | the reducers of the language, as a table |
 //! | `reduce` | calls of reducers, prefixes, contractions |
 //! | `suffix` | reducers that are scans from the end |
@@ -50,6 +51,7 @@ mod builtin;
 mod calls;
 pub mod codes;
 mod derived;
+mod earlier;
 mod expr;
 mod facts;
 mod finish;

@@ -4,8 +4,8 @@
 pub(super) type Instead = (&'static str, Option<&'static str>);
 
 /// The alternative to arrays with elements that are each computed from the previous one.
-pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; no other \
-                                  recurrence can be written: repeat calls, `step(step(x))`, or let the caller repeat the function";
+pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])`, and so are running products, maxima and minima; a \
+                                  state that each step updates is `let rec s[t <= n] = if t == 0 then s0 else step(x[t - 1], s[t - 1])`";
 
 const STEPS: &str = "write `loop x = first, t < n while c { next }`";
 

@@ -65,7 +65,8 @@ impl Checker<'_> {
         let outer = self.prefix_bound(indexed.binders);
         let body = self.under(indexed, want, here.guard)?;
         let of = |id: ExprId, p: &Prefix| self.arena.free(id).contains(&p.of);
-        let prefix = outer.filter(|p| !of(body.value, p) && !body.filter.is_some_and(|filter| of(filter, p)));
+        let whole = |id: ExprId, p: &Prefix| !of(id, p) && !self.arena.reads_earlier(id);
+        let prefix = outer.filter(|p| [Some(body.value), body.filter].into_iter().flatten().all(|id| whole(id, p)));
         // Where indices bound one another or elements are left out, some reducers go through them
         // twice.
         let uneven = body.filter.is_some() || self.arena.bound_one_another(&body.over);
@@ -467,7 +468,12 @@ impl Arena {
                 continue;
             }
             match &self.out.exprs[id].kind {
-                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::State { .. } => {}
+                Kind::Constant(_)
+                | Kind::Size(_)
+                | Kind::Index(_)
+                | Kind::Param(_)
+                | Kind::State { .. }
+                | Kind::Earlier { .. } => {}
                 Kind::Loop { of, .. } => {
                     pending.extend(self.out.loops[*of].states.iter().flat_map(|state| [state.first, state.next]));
                 }
@@ -487,6 +493,9 @@ impl Arena {
                 }
                 Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => pending.push(*body),
                 Kind::Contract { left, right, .. } => pending.extend([*left, *right]),
+                Kind::Recurrence { recurrence, .. } => {
+                    pending.extend(self.out.recurrences[*recurrence].equations.iter().map(|equation| equation.body));
+                }
             }
         }
         order

@@ -39,6 +39,18 @@ impl<'a> Report<'a> {
         self.errors.truncate(mark);
     }
 
+    /// The errors so far, which are no longer there.
+    pub fn take(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Puts errors back before those that have come since.
+    pub fn put_back(&mut self, mut earlier: Vec<Diagnostic>) {
+        earlier.append(&mut self.errors);
+        earlier.truncate(MAX_ERRORS);
+        self.errors = earlier;
+    }
+
     /// Reports an error in the function that is being inlined.
     pub fn error(&mut self, error: Diagnostic) {
         self.error_in(self.calls.current(), error);

@@ -16,7 +16,7 @@ use super::ranges::MAX_SCALAR;
 
 /// The requirements of the call so far, also as rows that are not negative. Of rows that differ by
 /// a constant only the strongest is kept.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Requirements {
     /// The requirements, in the order in which they came.
     list: Vec<Requirement>,
@@ -32,6 +32,7 @@ pub(super) struct Requirements {
 }
 
 /// A form that is not negative unless a size is below 1.
+#[derive(Clone)]
 pub(super) struct Row {
     /// The form.
     pub form: Linear,

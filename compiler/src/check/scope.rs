@@ -58,9 +58,9 @@ impl<'a> Scope<'a> {
         self.names.making = making;
     }
 
-    /// Whether a name is an array that the current statement makes.
-    pub fn is_making(&self, name: &str) -> bool {
-        self.names.making.iter().any(|made| made.text == name)
+    /// The array of that name that the current statement makes.
+    pub fn making(&self, name: &str) -> Option<&'a ast::Name> {
+        self.names.making.iter().find(|made| made.text == name)
     }
 
     /// Brings a name into scope.

@@ -47,12 +47,17 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether expressions mention a name, if only one of an index of their own.
-    fn mentions(&self, mut pending: Vec<ast::ExprId>, name: &str) -> bool {
+    /// Whether expressions mention a name, if only one of an index of their own, or what is not
+    /// complete yet.
+    pub(super) fn mentions(&self, mut pending: Vec<ast::ExprId>, name: &str) -> bool {
         while let Some(id) = pending.pop() {
             let kind = &self.ast(id).kind;
-            if matches!(kind, ExprKind::Name(other) if other == name) {
-                return true;
+            if let ExprKind::Name(other) = kind {
+                let incomplete =
+                    matches!(self.scope.get(other), Some(Binding::Value(v)) if self.arena.reads_earlier(*v));
+                if other == name || incomplete {
+                    return true;
+                }
             }
             kind.for_each_operand(|operand| pending.push(operand));
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
-use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind};
+use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind, RecurrenceId};
 use ir::nest::{
     self, Block, BufferId, Extent, FunctionId, Input, Kernel, LoopKind, Merge, Op, ReducerId, Statement, Subscript,
     ValueId,
@@ -65,6 +65,8 @@ pub(super) struct Emitter<'a> {
     reducers: &'a mut BTreeMap<(ReduceOp, Dtype), ReducerId>,
     statements: &'a mut usize,
     bindings: BTreeMap<IndexId, Bound>,
+    /// The buffers of the arrays that the kernel is about to complete.
+    recurrences: BTreeMap<(RecurrenceId, usize), BufferId>,
     /// The kernel's body and the open blocks in it.
     frames: Vec<Frame>,
     /// The outermost block that values may go to: the body of the outermost loop.
@@ -81,6 +83,7 @@ impl<'a> Emitter<'a> {
             reducers: &mut target.reducers,
             statements: &mut target.statements,
             bindings: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
             frames: vec![Frame { guard: Checked::TOP, memo: BTreeMap::new() }],
             floor: 0,
         }
@@ -145,6 +148,45 @@ impl<'a> Emitter<'a> {
             dims.push((here, extent));
         }
         dims
+    }
+
+    /// Binds an index to what another one is bound to.
+    pub fn bind_like(&mut self, index: IndexId, other: IndexId) -> Result<(), LowerError> {
+        let Bound { to, depth } = self.bound(other)?;
+        let bound = Bound { to: to.clone(), depth: *depth };
+        self.bindings.insert(index, bound);
+        Ok(())
+    }
+
+    /// The value of an index.
+    pub fn index_value(&mut self, index: IndexId) -> Result<ValueId, LowerError> {
+        let binding = self.bound(index)?.to.clone();
+        self.integer_of(binding)
+    }
+
+    /// The extent of an index that runs over a box.
+    pub fn size_of(&self, index: IndexId) -> Result<Size, LowerError> {
+        self.known.facts.size(index)
+    }
+
+    /// The name of an index.
+    pub fn name_of(&self, index: IndexId) -> String {
+        self.known.facts.axis(index).name.clone()
+    }
+
+    /// Names the buffer of an array of a recurrence that the kernel completes.
+    pub fn completes(&mut self, recurrence: RecurrenceId, array: usize, buffer: BufferId) {
+        self.recurrences.insert((recurrence, array), buffer);
+    }
+
+    /// A loop index with a name, for the next block to be opened.
+    pub fn loop_index(&mut self, name: &str) -> nest::IndexId {
+        self.builder.index(name)
+    }
+
+    /// Binds an index of the next block to be opened to an affine expression of loop indices.
+    pub fn bind_affine(&mut self, index: IndexId, to: Affine<nest::IndexId>) {
+        self.bindings.insert(index, Bound { to: Binding::Affine(to), depth: self.frames.len() });
     }
 
     /// Binds indices to the subscripts of an access that is computed in the innermost block.
@@ -383,7 +425,11 @@ impl<'a> Emitter<'a> {
                 });
             }
             Kind::State { .. } | Kind::Loop { .. } => return Err(LowerError::Loop(expr.origin)),
-            Kind::Comprehension { .. } | Kind::Reshape(_) | Kind::ArrayLiteral(_) => {
+            Kind::Comprehension { .. }
+            | Kind::Reshape(_)
+            | Kind::ArrayLiteral(_)
+            | Kind::Recurrence { .. }
+            | Kind::Earlier { .. } => {
                 return Err(LowerError::Malformed("an array where a scalar should be"));
             }
         };
@@ -577,6 +623,19 @@ impl<'a> Emitter<'a> {
                 )
             }
             Kind::State { .. } | Kind::Loop { .. } => Err(LowerError::Loop(expr.origin)),
+            Kind::Earlier { recurrence, array, .. } => {
+                let here = self.recurrences.get(&(*recurrence, *array)).copied();
+                let buffer = here.ok_or(LowerError::Malformed("a recurrence inside another"))?;
+                let outside = known.outside(*recurrence);
+                let outside =
+                    outside.iter().map(|i| Ok(self.bound(*i)?.to.clone())).collect::<Result<Vec<_>, LowerError>>()?;
+                let at = outside.iter().chain(at).map(|binding| match binding.clone() {
+                    Binding::Affine(affine) => Subscript::Affine(affine),
+                    Binding::Value(value) => Subscript::Value(value),
+                });
+                let at = at.collect();
+                self.op(Op::Load { buffer, view: None, at })
+            }
             _ => Err(LowerError::Malformed("an element of what is no array")),
         }
     }

@@ -35,6 +35,8 @@ struct Fact {
     apart: bool,
     /// See [`Facts::reached`].
     reached: bool,
+    /// Whether it reads elements of a recurrence that is not complete.
+    earlier: bool,
 }
 
 /// The facts about a checked program.
@@ -67,8 +69,8 @@ impl Facts {
         }
         let mut rank = 0;
         for (id, expr) in checked.exprs.iter().rev() {
-            for index in expr.kind.bound() {
-                axes[*index].rank = rank;
+            for index in checked.bound(&expr.kind) {
+                axes[index].rank = rank;
                 rank += 1;
             }
             match &expr.kind {
@@ -143,19 +145,29 @@ impl Facts {
             }
             Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } => self.union(&mut free, &[*of]),
             Kind::Reduce { by, .. } => by.iter().filter_map(Factor::key_of).for_each(|of| self.union(&mut free, &[of])),
+            Kind::Earlier { recurrence, within, .. } => {
+                let recurrence = &checked.recurrences[*recurrence];
+                self.union(&mut free, &recurrence.free);
+                self.union(&mut free, &recurrence.deciding(*within).collect::<Vec<_>>());
+            }
             _ => {}
         }
-        for index in expr.kind.bound() {
-            if let Extent::Affine(extent) = &checked.indices[*index].extent {
+        let bound = checked.bound(&expr.kind);
+        for index in bound.clone() {
+            if let Extent::Affine(extent) = &checked.indices[index].extent {
                 self.union_affine(&mut mentioned, extent);
             }
         }
         self.union(&mut free, &mentioned);
         let is_step = |index: &&IndexId| checked.steps[**index].is_some();
         mentioned.iter().filter(is_step).for_each(|step| self.counted[*step] |= reached);
-        let bound = expr.kind.bound();
-        if free.iter().any(|i| bound.contains(i)) {
-            free = free.iter().copied().filter(|i| !bound.contains(i)).collect();
+        let binds = |i: &IndexId| bound.clone().any(|b| b == *i);
+        if free.iter().any(binds) {
+            free = free.iter().copied().filter(|i| !binds(i)).collect();
+        }
+        let mut earlier = matches!(expr.kind, Kind::Earlier { .. });
+        if !matches!(expr.kind, Kind::Recurrence { .. }) {
+            for_each_operand(checked, &expr.kind, |operand| earlier |= self.exprs[operand].earlier);
         }
         let (mut steps, all): (Rc<[IndexId]>, _) = (Rc::default(), free.clone());
         if all.iter().any(|index| checked.steps[*index].is_some()) {
@@ -164,7 +176,8 @@ impl Facts {
         }
         let rectangular = |i: &IndexId| self.axes[*i].size.is_some();
         let over_kernels = |step: &IndexId| checked.steps[*step].is_some_and(|of| self.repeats[of].is_some());
-        let plain = expr.guard == Checked::TOP && free.iter().all(rectangular) && steps.iter().all(over_kernels);
+        let plain =
+            expr.guard == Checked::TOP && !earlier && free.iter().all(rectangular) && steps.iter().all(over_kernels);
         let is_apart = |e: &ExprId| self.exprs[*e].apart;
         let is_constant = |e: &ExprId| matches!(checked.exprs[*e].kind, Kind::Constant(_));
         let apart = match &expr.kind {
@@ -174,7 +187,7 @@ impl Facts {
             Kind::ArrayLiteral(elements) => elements.iter().all(is_constant) || plain && elements.iter().all(is_apart),
             _ => plain,
         };
-        Fact { free, steps, apart, reached }
+        Fact { free, steps, apart, reached, earlier }
     }
 
     fn union_affine(&self, set: &mut Rc<[IndexId]>, affine: &Affine<IndexId>) {

@@ -27,6 +27,7 @@
 //! facts      the indices of each expression, and whether it can be computed on its own
 //! operand    expressions to operands, and the kernels that these need
 //! emit       the inside of a kernel
+//! recurrence kernels that complete the arrays of a recurrence
 //! reduce     scans and contractions, which have a special form of kernel
 //! repeat     loops whose steps run kernels
 //! result     operands to output buffers
@@ -37,6 +38,7 @@ mod emit;
 mod facts;
 mod operand;
 mod prune;
+mod recurrence;
 mod reduce;
 mod repeat;
 mod result;
@@ -44,7 +46,7 @@ mod result;
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, IndexId, Kind};
+use ir::checked::{Checked, ExprId, IndexId, Kind, RecurrenceId};
 use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, ReducerId, Role};
 use ir::{Dtype, MathFn, Origin, ReduceOp, Size};
 
@@ -109,6 +111,8 @@ struct Lowering<'a> {
     constants: BTreeMap<(Dtype, Vec<Size>, Vec<u64>), BufferId>,
     /// The kernel that stores each temporary.
     producers: SecondaryMap<BufferId, Option<KernelId>>,
+    /// The buffers of the arrays of each recurrence.
+    recurrences: BTreeMap<RecurrenceId, Vec<BufferId>>,
     /// The temporaries and the kernels that store them.
     temporaries: BTreeMap<Likeness, Vec<(BufferId, KernelId)>>,
 }
@@ -163,6 +167,7 @@ impl<'a> Lowering<'a> {
             names,
             constants: BTreeMap::new(),
             producers: SecondaryMap::new(),
+            recurrences: BTreeMap::new(),
             temporaries: BTreeMap::new(),
         }
     }

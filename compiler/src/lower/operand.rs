@@ -2,7 +2,7 @@
 
 use cranelift_entity::EntityRef;
 use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
-use ir::nest::{Block, Buffer, BufferId, Role};
+use ir::nest::{Block, Buffer, BufferId, Kernel, Role};
 use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
 use ir::{Affine, ReduceOp, Size};
 
@@ -193,6 +193,7 @@ impl Lowering<'_> {
             }
             Kind::Reshape(inner) => self.reshape(id, *inner),
             Kind::ArrayLiteral(elements) => self.literal(id, expr, elements),
+            Kind::Recurrence { recurrence, array } => self.recurrence(*recurrence, *array),
             _ => Err(LowerError::Malformed("an array where a scalar should be")),
         }
     }
@@ -307,11 +308,7 @@ impl Lowering<'_> {
         let mut emitter = Emitter::new(&self.known, &mut self.target);
         fill(&mut emitter, here)?;
         let mut kernel = emitter.finish(String::new(), origin);
-        drop_units(&self.target.program, &mut kernel);
-        let simplified = simplify(&mut kernel);
-        if see_axes(&self.target.program, &mut kernel) || simplified {
-            erase_unused(&mut kernel.body);
-        }
+        self.tidy(&mut kernel);
         let program = &mut self.target.program;
         let alike = self.temporaries.entry((ir::visit::loads(&kernel.body), kernel.values.len())).or_default();
         if buffer.role == Role::Temp {
@@ -333,6 +330,15 @@ impl Lowering<'_> {
         self.target.program.buffers.push(Buffer { name, ..buffer });
         self.producers[here] = Some(self.target.program.push_kernel(kernel));
         Ok(here)
+    }
+
+    /// Simplifies a kernel that has just been emitted.
+    pub fn tidy(&self, kernel: &mut Kernel) {
+        drop_units(&self.target.program, kernel);
+        let simplified = simplify(kernel);
+        if see_axes(&self.target.program, kernel) || simplified {
+            erase_unused(&mut kernel.body);
+        }
     }
 
     /// A buffer for the value of a scalar at each setting of the indices.
@@ -371,6 +377,7 @@ impl Lowering<'_> {
             Kind::ArrayLiteral(_) => "literal",
             Kind::State { .. } => "state",
             Kind::Loop { .. } => "loop",
+            Kind::Recurrence { .. } | Kind::Earlier { .. } => "recurrence",
         };
         name.to_string()
     }

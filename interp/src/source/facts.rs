@@ -48,19 +48,23 @@ impl Facts {
                     one.around.iter().chain([&one.step]).for_each(|i| mention(&mut set, *i));
                 }
                 Kind::Loop { of, .. } => checked.loops[*of].around.iter().for_each(|i| mention(&mut set, *i)),
+                Kind::Reduce { by, .. } => by.iter().filter_map(Factor::key_of).for_each(|of| mention(&mut set, of)),
+                Kind::Earlier { recurrence, within, .. } => {
+                    let recurrence = &checked.recurrences[*recurrence];
+                    let mentioned = recurrence.free.iter().copied().chain(recurrence.deciding(*within));
+                    mentioned.for_each(|index| mention(&mut set, index));
+                }
                 _ => {}
             }
-            if let Kind::Reduce { by, .. } = &expr.kind {
-                by.iter().filter_map(Factor::key_of).for_each(|of| mention(&mut set, of));
-            }
-            let bound = expr.kind.bound();
-            for index in bound {
-                if let Extent::Affine(extent) = &checked.indices[*index].extent {
+            let bound = checked.bound(&expr.kind);
+            for index in bound.clone() {
+                if let Extent::Affine(extent) = &checked.indices[index].extent {
                     extent.terms().iter().for_each(|(i, _)| mention(&mut set, *i));
                 }
             }
-            if set.iter().any(|i| bound.contains(i)) {
-                set = set.iter().copied().filter(|i| !bound.contains(i)).collect();
+            let binds = |i: &IndexId| bound.clone().any(|b| b == *i);
+            if set.iter().any(binds) {
+                set = set.iter().copied().filter(|i| !binds(i)).collect();
             }
             free.push(set);
         }
@@ -76,13 +80,13 @@ impl Facts {
                 continue;
             }
             let again = users[id] > 1 || repeated[id];
-            let bound = expr.kind.bound();
+            let bound = checked.bound(&expr.kind);
             checked.for_each_operand(&expr.kind, |operand| {
                 users[operand] = users[operand].saturating_add(1);
                 repeated[operand] |= match &expr.kind {
                     // These remember nothing themselves.
                     Kind::Reshape(_) | Kind::ArrayLiteral(_) => again,
-                    _ if !bound.is_empty() => bound.iter().any(|i| !free[operand].contains(i)),
+                    _ if bound.clone().next().is_some() => bound.clone().any(|i| !free[operand].contains(&i)),
                     _ => !checked.exprs[operand].ty.is_scalar() || free[operand] != free[id],
                 };
             });
@@ -91,12 +95,12 @@ impl Facts {
         for (id, free) in free {
             let again = users[id] > 1 || repeated[id];
             let keep = match &checked.exprs[id].kind {
-                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) => Keep::No,
+                Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::Earlier { .. } => Keep::No,
                 // The loop remembers them.
                 Kind::State { .. } | Kind::Loop { .. } => Keep::No,
                 // Their elements are expressions of their own.
                 Kind::Reshape(_) | Kind::ArrayLiteral(_) => Keep::No,
-                Kind::Reduce { .. } | Kind::Contract { .. } => Keep::Many,
+                Kind::Reduce { .. } | Kind::Contract { .. } | Kind::Recurrence { .. } => Keep::Many,
                 Kind::Comprehension { .. } if again => Keep::Many,
                 _ if again => Keep::Latest,
                 _ => Keep::No,

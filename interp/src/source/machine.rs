@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::array::ArrayRef;
 use ir::bind::{Binding, Fault};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, LoopId, Prefix, Subscript};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, LoopId, Prefix, RecurrenceId, Subscript};
 use ir::order::keyed_chunk;
 use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
 use super::facts::{Facts, Keep};
 use super::loops::State;
+use super::recurrence::Arrays;
 use super::reduce::{Prefixes, Reducing, of_none};
 use crate::reduce::ByKey;
 use crate::scalar::{self, Evaluator};
@@ -21,6 +22,7 @@ use crate::scalar::{self, Evaluator};
 const ROOM: usize = 1 << 22;
 
 /// The reason why a value could not be computed.
+#[derive(Clone)]
 pub(super) enum Stop {
     /// A checked subscript is out of bounds.
     Fault(Fault),
@@ -28,6 +30,8 @@ pub(super) enum Stop {
     Unproved { access: ExprId, axis: usize, index: i64, length: i64 },
     /// A state within a step is asked for while the loop is not running.
     NoStep,
+    /// An element of a recurrence that was proved to be earlier is not.
+    NotEarlier { array: ExprId },
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
@@ -36,17 +40,22 @@ pub(super) type Step<T> = Result<T, Stop>;
 type Latest = (Box<[i64]>, Scalar);
 
 /// The remembered values of an expression, by the setting of its free indices.
-struct Table<T> {
+pub(super) struct Table<T> {
     /// The one used last.
     latest: Option<(Vec<i64>, T)>,
     others: BTreeMap<Vec<i64>, T>,
 }
 
 impl<T> Table<T> {
-    const EMPTY: Table<T> = Table { latest: None, others: BTreeMap::new() };
+    pub(super) const EMPTY: Table<T> = Table { latest: None, others: BTreeMap::new() };
 
     /// The value remembered at a setting, made first if there is none. At most `room` are kept.
-    fn at(&mut self, setting: impl Iterator<Item = i64> + Clone, room: usize, make: impl FnOnce() -> T) -> &mut T {
+    pub(super) fn at(
+        &mut self,
+        setting: impl Iterator<Item = i64> + Clone,
+        room: usize,
+        make: impl FnOnce() -> T,
+    ) -> &mut T {
         let is_latest = self.latest.as_ref().is_some_and(|(key, _)| key.iter().copied().eq(setting.clone()));
         if !is_latest {
             let key: Vec<i64> = setting.collect();
@@ -92,7 +101,7 @@ pub(super) struct Machine<'a> {
     shapes: PrimaryMap<ExprId, Box<[i64]>>,
     /// The current setting of the indices. An index keeps its value after its binder ends, where
     /// nothing mentions it.
-    indices: SecondaryMap<IndexId, i64>,
+    pub(super) indices: SecondaryMap<IndexId, i64>,
     latest: SecondaryMap<ExprId, Option<Latest>>,
     cells: BTreeMap<ExprId, Table<Vec<Option<Scalar>>>>,
     scans: BTreeMap<ExprId, Table<Option<Scan>>>,
@@ -100,8 +109,10 @@ pub(super) struct Machine<'a> {
     outcomes: BTreeMap<LoopId, Table<Option<State>>>,
     /// The states of the loops that are running.
     pub(super) running: BTreeMap<LoopId, State>,
+    /// The arrays of recurrences, as far as they are computed.
+    pub(super) recurrences: BTreeMap<RecurrenceId, Table<Arrays>>,
     /// How many settings an expression may remember if each holds one value.
-    room: usize,
+    pub(super) room: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -134,6 +145,7 @@ impl<'a> Machine<'a> {
             scans: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             running: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
             room: ROOM / tables,
         }
     }
@@ -233,6 +245,9 @@ impl<'a> Machine<'a> {
                 let number = number(at, &self.shapes[id]);
                 grow(|| self.last_state(*of, *part, number))
             }
+            Kind::Recurrence { recurrence, array } | Kind::Earlier { recurrence, array, .. } => {
+                self.recurrent(id, *recurrence, *array, at)
+            }
             // No other expression is an array.
             _ => self.value(id),
         }
@@ -303,9 +318,9 @@ impl<'a> Machine<'a> {
             | Kind::Loop { .. }
             | Kind::Comprehension { .. }
             | Kind::Reshape(_)
-            | Kind::ArrayLiteral(_) => {
-                return self.element(id, &[]);
-            }
+            | Kind::ArrayLiteral(_)
+            | Kind::Recurrence { .. }
+            | Kind::Earlier { .. } => return self.element(id, &[]),
         })
     }
 
@@ -490,7 +505,7 @@ pub(super) fn advance(at: &mut [i64], extents: &[i64]) -> bool {
 }
 
 /// The row-major number of a position.
-fn number(at: &[i64], shape: &[i64]) -> usize {
+pub(super) fn number(at: &[i64], shape: &[i64]) -> usize {
     let number = at.iter().zip(shape).fold(0i64, |number, (i, n)| number.wrapping_mul(*n).wrapping_add(*i));
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -507,6 +522,6 @@ fn position(number: usize, shape: &[i64]) -> Vec<i64> {
 }
 
 /// Runs one more level of a nest of any depth, on more stack if needed.
-fn grow<T>(level: impl FnOnce() -> T) -> T {
+pub(super) fn grow<T>(level: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(128 << 10, 4 << 20, level)
 }

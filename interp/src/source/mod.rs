@@ -14,6 +14,7 @@ mod facts;
 mod faults;
 mod loops;
 mod machine;
+mod recurrence;
 mod reduce;
 
 use std::collections::BTreeMap;
@@ -145,6 +146,10 @@ fn explain(checked: &Checked, stop: Stop) -> RunError {
     match stop {
         Stop::Fault(fault) => RunError::Fault(fault),
         Stop::NoStep => RunError::Internal("a state is read outside of its loop".to_string()),
+        Stop::NotEarlier { array } => {
+            let origin = checked.exprs[array].origin;
+            RunError::Internal(format!("an element of the recurrence at {origin:?} is read before it is computed"))
+        }
         Stop::Unproved { access, axis, index, length } => {
             let origin = checked.exprs[access].origin;
             RunError::Internal(format!(

@@ -15,6 +15,7 @@ mod functions;
 mod idiom;
 mod leaf;
 mod piece;
+mod recurrence;
 mod reduce;
 mod scope;
 mod statement;

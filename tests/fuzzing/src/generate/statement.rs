@@ -29,6 +29,7 @@ enum Form {
     Literal,
     Call,
     Idiom,
+    Recurrence,
 }
 
 impl Writer<'_> {
@@ -48,6 +49,7 @@ impl Writer<'_> {
             (1, Form::Literal),
             (if self.helpers.is_empty() { 0 } else { 8 }, Form::Call),
             (16, Form::Idiom),
+            (3, Form::Recurrence),
         ];
         match self.choices.weighted(&forms) {
             Some(Form::Idiom) => self.idiom(),
@@ -108,6 +110,7 @@ impl Writer<'_> {
             Form::Move => self.moved_whole(),
             Form::Literal => Some(self.literal_array()),
             Form::Call => self.helper_call(),
+            Form::Recurrence => Some(self.recurrence()),
             Form::Idiom => None,
         }
     }

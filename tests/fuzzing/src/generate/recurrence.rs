@@ -1,0 +1,58 @@
+//! Recurrences: `let rec` of one array, in the forms that people write.
+
+use ir::Dtype;
+
+use super::expr::Writer;
+use super::piece::{Level, Piece};
+use super::scope::Index;
+
+/// The element types of recurrences.
+const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::I64, Dtype::I32];
+
+/// Stands for the name of the array until it has one.
+const OWN: &str = "@own";
+
+impl Writer<'_> {
+    /// `let rec y[i < n] = ...`
+    pub fn recurrence(&mut self) -> String {
+        self.count("recurrence");
+        let ty = self.choices.pick(&TYPES).copied().unwrap_or(Dtype::F32);
+        let (along, across) = (self.some_dim(), self.some_dim());
+        let form = self.choices.below(9);
+        let dims = if form < 5 { vec![along.clone()] } else { vec![along.clone(), across.clone()] };
+        self.scope.indices = dims.iter().zip(["i", "j"]).map(|(dim, name)| Index::new(name, dim.clone())).collect();
+        let first = self.expr(ty, &[], 1);
+        let other = self.expr(ty, &[], 2);
+        let indices = std::mem::take(&mut self.scope.indices);
+        let (condition, earlier) = match form {
+            0 => ("i == 0".to_owned(), format!("{OWN}[i - 1]")),
+            1 => (format!("i == {along} - 1"), format!("{OWN}[i + 1]")),
+            2 => ("i < 2".to_owned(), format!("max({OWN}[i - 1], {OWN}[i - 2])")),
+            3 => ("i == 0".to_owned(), format!("{OWN}[i / 2]")),
+            4 => ("i == 0".to_owned(), format!("max[k < i]({OWN}[k])")),
+            // The other index is behind the deciding one, before it, or decides too.
+            5 => ("i == 0".to_owned(), format!("max[k < {across}]({OWN}[i - 1, k])")),
+            6 => ("j == 0".to_owned(), format!("{OWN}[i, j - 1]")),
+            7 => ("i == 0 || j == 0".to_owned(), format!("min({OWN}[i - 1, j], {OWN}[i, j - 1])")),
+            _ => (format!("i == {along} - 1 || j == 0"), format!("{OWN}[i + 1, j - 1]")),
+        };
+        if matches!(form, 4 | 5) {
+            let inner = if form == 4 { &along } else { &across };
+            self.loops(&[&dims[..], std::slice::from_ref(inner)].concat());
+        }
+        let earlier = Piece::atom(earlier, ty, &[]);
+        let operator = if self.choices.chance(50) { "+" } else { "-" };
+        let step = Piece::binary(&other, operator, &earlier, Level::Add, ty, &[]);
+        let text = format!("if {condition} then {} else {}", first.text, step.text);
+        let mut piece = Piece::atom(text, ty, &[]).using(&[&first, &step]);
+        for index in &indices {
+            piece.uses.remove(&index.name);
+        }
+        piece.shape.clone_from(&dims);
+        let binders: Vec<String> = indices.iter().map(|index| index.binder(true, Clone::clone)).collect();
+        let text = self.bind(&format!("[{}]", binders.join(", ")), piece, None);
+        let Some((name, _)) = text.strip_prefix("let ").and_then(|rest| rest.split_once('[')) else { return text };
+        let recurrence = text.replacen("let ", "let rec ", 1);
+        recurrence.replace(OWN, name)
+    }
+}
