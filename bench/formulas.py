@@ -199,6 +199,24 @@ def concat(xp, x, y):
     return xp.concatenate([x * 2, y + 1])
 
 
+def sums(keys):
+    return lambda xp, x, key: xp.sum_by_key(x, key, keys)
+
+
+def counts(keys):
+    return lambda xp, key: xp.count_by_key(key, keys)
+
+
+sum_16_keys = sum_16_keys_equal = sum_16_keys_sorted = sums(16)
+sum_1000_keys = sum_1000_keys_equal = sum_1000_keys_sorted = sums(1000)
+sum_1m_keys = sum_1m_keys_equal = sum_1m_keys_sorted = sums(1_000_000)
+count_16_keys, count_1000_keys, count_1m_keys = counts(16), counts(1000), counts(1_000_000)
+
+
+def histogram_2d(xp, x, y):
+    return xp.count_by_key(x * 100 + y, 10_000).reshape(100, 100)
+
+
 def mm_bias_relu(xp, a, b, bias):
     return xp.relu(a @ b + bias)
 
@@ -273,6 +291,12 @@ class NumPy(Namespace):
         super().__init__(numpy)
         self.erf = erf
 
+    def sum_by_key(self, x, key, keys):
+        return self.module.bincount(key, x, keys)
+
+    def count_by_key(self, key, keys):
+        return self.module.bincount(key, minlength=keys)
+
     def splade(self, x, e, bias):
         flat = x.reshape(-1, x.shape[2]) @ e  # one product, not one a batch
         return self.log1p(self.relu(flat + bias)).reshape(*x.shape[:2], -1).max(1)
@@ -287,6 +311,12 @@ class Jax(Namespace):
         super().__init__(jax.numpy)
         self.jax, self.relu, self.sigmoid = jax, jax.nn.relu, jax.nn.sigmoid
         self.rsqrt, self.erf = jax.lax.rsqrt, jax.lax.erf
+
+    def sum_by_key(self, x, key, keys):
+        return self.jax.ops.segment_sum(x, key, keys)
+
+    def count_by_key(self, key, keys):
+        return self.module.bincount(key, length=keys)
 
     def gelu_tanh(self, x):
         return self.jax.nn.gelu(x, approximate=True)
@@ -317,6 +347,12 @@ class Torch(Namespace):
         super().__init__(torch)
         self.nn = torch.nn.functional
         self.relu, self.sigmoid, self.rsqrt = torch.relu, torch.sigmoid, torch.rsqrt
+
+    def sum_by_key(self, x, key, keys):
+        return self.module.zeros(keys, dtype=x.dtype).index_add_(0, key, x)
+
+    def count_by_key(self, key, keys):
+        return self.module.bincount(key, minlength=keys)
 
     def max(self, x):
         return x.amax(-1, keepdim=True)

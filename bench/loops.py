@@ -398,3 +398,30 @@ def concat(x, y, out):
         out[i] = x[i] * TWO
     for i in prange(y.size):
         out[n + i] = y[i] + ONE
+
+
+def sum_by_key(x, key, out):
+    out[:] = ZERO
+    for i in range(x.size):
+        out[key[i]] += x[i]
+
+
+def count_by_key(key, out):
+    out[:] = 0
+    for i in range(key.size):
+        out[key[i]] += 1
+
+
+def histogram_2d(x, y, out):
+    out[:] = 0
+    for i in range(x.size):
+        out[x[i], y[i]] += 1
+
+
+# Threads would add to the same elements.
+for f in (sum_by_key, count_by_key, histogram_2d):
+    loops(f, parallel=False)
+for keys in ("16", "1000", "1m"):
+    LOOPS[f"count_{keys}_keys"] = LOOPS["count_by_key"]
+    for order in ("", "_equal", "_sorted"):
+        LOOPS[f"sum_{keys}_keys{order}"] = LOOPS["sum_by_key"]

@@ -22,7 +22,7 @@ def sample(flat):
 
 @dataclass(frozen=True)
 class Input:
-    """An input's name and shape, and what it holds: "normal", ("uniform", lo, hi) or ("below", n)."""
+    """An input's name and shape, and what it holds: "normal", ("uniform", lo, hi), ("below", n) or ("sorted", n)."""
 
     name: str
     shape: tuple
@@ -39,6 +39,8 @@ class Input:
                 return rng.random(self.shape, dtype=self.dtype) * self.dtype(hi - lo) + self.dtype(lo)
             case ("below", n):
                 return rng.integers(0, n, self.shape, dtype=np.int32)
+            case ("sorted", n):
+                return np.sort(rng.integers(0, n, self.shape, dtype=np.int32))
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,37 @@ add(
 )
 add("transpose_add", "moving", IMAGES, lambda n, m: [Input("x", (n, m)), Input("y", (m, n))], lambda n, m: [(m, n)])
 add("concat", "moving", TO_16M, vectors("x", "y"), lambda n: [(2 * n,)], function="concat_both")
+
+# ---- by key
+
+KEYS = {"16": 16, "1000": 1000, "1m": 1_000_000}
+TO_64M_BY_KEY = {"5M": 5_000_000, "64M": 64 * M}
+for keys, count in KEYS.items():
+    for order, draw in {"": ("below", count), "_equal": ("below", 1), "_sorted": ("sorted", count)}.items():
+        add(
+            f"sum_{keys}_keys{order}",
+            "by key",
+            TO_64M_BY_KEY,
+            lambda n, draw=draw: [Input("x", (n,)), Input("key", (n,), draw)],
+            lambda n, count=count: [(count,)],
+            function=f"sum_{keys}_keys",
+        )
+    add(
+        f"count_{keys}_keys",
+        "by key",
+        TO_64M_BY_KEY,
+        lambda n, count=count: [Input("key", (n,), ("below", count))],
+        lambda n, count=count: [(count,)],
+        dtype=np.int64,
+    )
+add(
+    "histogram_2d",
+    "by key",
+    TO_64M_BY_KEY,
+    lambda n: [Input("x", (n,), ("below", 100)), Input("y", (n,), ("below", 100))],
+    lambda n: [(100, 100)],
+    dtype=np.int64,
+)
 
 # ---- contractions
 
