@@ -7,7 +7,7 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value};
 use cranelift_frontend::FunctionBuilder;
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};
@@ -85,11 +85,39 @@ pub(super) fn binary(
         BinaryOp::Max if signed => b.ins().smax(x, y),
         BinaryOp::Min => b.ins().umin(x, y),
         BinaryOp::Max => b.ins().umax(x, y),
+        BinaryOp::And if bool && let Some(inside) = in_range(b, x, y) => inside,
         BinaryOp::And => b.ins().band(x, y),
         BinaryOp::Or => b.ins().bor(x, y),
         BinaryOp::Xor => b.ins().bxor(x, y),
         BinaryOp::Shl | BinaryOp::Shr => shift(b, op, dtype, x, y),
     }
+}
+
+/// `v >= 0 && v < bound` by one comparison: as an unsigned number, a negative one is greater than
+/// every bound.
+fn in_range(b: &mut FunctionBuilder<'_>, x: Value, y: Value) -> Option<Value> {
+    let data = |v: Value| b.func.dfg.value_def(v).inst().map(|inst| b.func.dfg.insts[inst]);
+    let compared = |v: Value| match data(v) {
+        Some(InstructionData::IntCompare { cond, args, .. }) => Some((cond, args)),
+        _ => None,
+    };
+    let constant = |v: Value| match data(v) {
+        Some(InstructionData::UnaryImm { opcode: Opcode::Iconst, imm }) => Some(imm.bits()),
+        _ => None,
+    };
+    let (mut low, mut high) = (compared(x)?, compared(y)?);
+    if low.0 == IntCC::SignedLessThan {
+        std::mem::swap(&mut low, &mut high);
+    }
+    let ((IntCC::SignedGreaterThanOrEqual, [value, zero]), (IntCC::SignedLessThan, [other, bound])) = (low, high)
+    else {
+        return None;
+    };
+    if value != other || constant(zero) != Some(0) || b.func.dfg.value_type(value) != I64 {
+        return None;
+    }
+    let limit = if constant(bound).is_some_and(|n| n >= 0) { bound } else { b.ins().smax(bound, zero) };
+    Some(b.ins().icmp(IntCC::UnsignedLessThan, value, limit))
 }
 
 /// Integer quotient or remainder. Divisors 0 and -1 are replaced by 1, because they can trap.
