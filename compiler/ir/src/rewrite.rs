@@ -1,6 +1,7 @@
 //! Rewriting kernels. A pass decides what may be done; these modules do it, with a file for each
 //! kind of rewrite. All of them take time proportional to the code that they visit.
 
+mod branches;
 mod copy;
 mod equal;
 mod erase;
@@ -13,6 +14,7 @@ mod simplify;
 mod units;
 mod views;
 
+pub use branches::join_branches;
 pub use copy::{Copier, fresh_name, renumber};
 pub use erase::{erase_stores, erase_unused};
 pub use forward::forward;

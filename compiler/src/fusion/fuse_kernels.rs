@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ir::decision::Reason;
 use ir::nest::{BufferId, Kernel, Program};
-use ir::rewrite::{Copier, erase_stores, erase_unused, forward, hoist, renumber, share};
+use ir::rewrite::{Copier, erase_stores, erase_unused, forward, hoist, join_branches, renumber, share};
 use ir::sabotage::{self, Bug};
 use ir::visit;
 
@@ -68,6 +68,9 @@ fn rewrite(graph: &Graph, (first, second): Pair, (a, b): (&Kernel, &Kernel), als
     }
     erase_stores(&mut kernel, &idle);
     erase_unused(&mut kernel.body);
+    if join_branches(&mut kernel.body) > 0 {
+        share(&mut kernel);
+    }
     legality::depth(&kernel)?;
     Ok(renumber(program, &kernel))
 }

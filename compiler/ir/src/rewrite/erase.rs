@@ -62,7 +62,19 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         let needed = needed_state(w, used);
         w.state.retain(|state| needed.contains(state.current));
     }
-    for_each_use(statement, &mut |v| _ = used.insert(v));
+    // A statement that goes uses nothing. One that gives values stays, and uses those of its blocks.
+    let gives = match statement {
+        Statement::If { results, .. } => !results.is_empty(),
+        Statement::Loop(l) => !l.kind.reductions().is_empty(),
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::While(_)
+        | Statement::Contract(_) => true,
+    };
+    if gives {
+        for_each_use(statement, &mut |v| _ = used.insert(v));
+    }
     // Only the state of a `while` passes from one iteration to the next, so one walk is enough.
     if let Statement::Contract(c) = statement {
         erase_unused_but(&mut c.left.body, used);
@@ -70,22 +82,21 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
     } else {
         statement.blocks_mut().for_each(|inner| erase_unused_but(inner, used));
     }
-    match statement {
-        Statement::Let { .. }
-        | Statement::Store { .. }
-        | Statement::Scatter { .. }
-        | Statement::While(_)
-        | Statement::Contract(_) => return true,
-        Statement::If { results, .. } if !results.is_empty() => return true,
-        Statement::If { .. } => {}
-        Statement::Loop(l) => match &l.kind {
-            LoopKind::Reduce(reductions) if !reductions.is_empty() => return true,
+    if gives {
+        return true;
+    }
+    if let Statement::Loop(l) = statement {
+        match &l.kind {
             LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
             LoopKind::Scan if !has_prefix(&l.body) => l.kind = LoopKind::Parallel,
             LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {}
-        },
+        }
     }
-    !statement.blocks().all(Vec::is_empty)
+    let stays = !statement.blocks().all(Vec::is_empty);
+    if stays {
+        for_each_use(statement, &mut |v| _ = used.insert(v));
+    }
+    stays
 }
 
 /// Of the values inside a `while`, at least those that its used results, condition and checks
