@@ -62,7 +62,8 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         let needed = needed_state(w, used);
         w.state.retain(|state| needed.contains(state.current));
     }
-    // A statement that goes uses nothing. One that gives values stays, and uses those of its blocks.
+    // A statement that is erased uses nothing. One that gives values stays, and uses those that
+    // its blocks end with.
     let gives = match statement {
         Statement::If { results, .. } => !results.is_empty(),
         Statement::Loop(l) => !l.kind.reductions().is_empty(),
