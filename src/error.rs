@@ -85,7 +85,9 @@ impl CompileError {
             codes::FAULT => Some("please report it, with the program".to_owned()),
             codes::LEFT_OUT => Some("build `fuseloop` with that feature, or choose another device".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
-            codes::LOOP_FORM => Some("give it a counter that sizes end, `t < n`, and no condition".to_owned()),
+            codes::LOOP_FORM => {
+                Some("give it a counter that sizes end, `t < n`, and no condition, or scalars for states".to_owned())
+            }
             codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };

@@ -70,6 +70,7 @@ impl<'a> Checker<'a> {
     /// with one.
     fn literal_types(&mut self, one: &'a ast::Loop, firsts: &[Option<ExprId>], guard: GuardId) -> Vec<Dtype> {
         let (depth, errors) = (self.scope.len(), self.report.mark());
+        let accesses = std::mem::take(&mut self.accesses);
         for (state, first) in one.states.iter().zip(firsts) {
             let binding = match (first, &self.ast(state.first).kind) {
                 (Some(first), _) => Binding::Value(*first),
@@ -87,6 +88,7 @@ impl<'a> Checker<'a> {
         let nexts = self.several(one.body.result, &vec![None; one.states.len()], guard);
         self.scope.truncate(depth);
         self.report.back_to(errors);
+        self.accesses = accesses;
         match nexts {
             Some(nexts) if nexts.len() == default.len() => nexts.iter().map(|next| self.arena.dtype(*next)).collect(),
             _ => default,

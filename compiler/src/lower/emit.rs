@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
-use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind, RecurrenceId};
+use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind, LoopId, RecurrenceId};
 use ir::nest::{
     self, Block, BufferId, Extent, FunctionId, Input, Kernel, LoopKind, Merge, Op, ReducerId, Statement, Subscript,
     ValueId,
@@ -67,6 +67,8 @@ pub(super) struct Emitter<'a> {
     bindings: BTreeMap<IndexId, Bound>,
     /// The buffers of the arrays that the kernel is about to complete.
     recurrences: BTreeMap<(RecurrenceId, usize), BufferId>,
+    /// The current values of the states of the loops that are open.
+    states: BTreeMap<(LoopId, usize), ValueId>,
     /// The kernel's body and the open blocks in it.
     frames: Vec<Frame>,
     /// The outermost block that values may go to: the body of the outermost loop.
@@ -84,6 +86,7 @@ impl<'a> Emitter<'a> {
             statements: &mut target.statements,
             bindings: BTreeMap::new(),
             recurrences: BTreeMap::new(),
+            states: BTreeMap::new(),
             frames: vec![Frame { guard: Checked::TOP, memo: BTreeMap::new() }],
             floor: 0,
         }
@@ -320,8 +323,8 @@ impl<'a> Emitter<'a> {
     /// The outermost block in which an expression may be computed.
     fn place(&self, id: ExprId) -> Result<usize, LowerError> {
         let mut depth = self.floor;
-        for index in self.known.facts.free(id).iter() {
-            depth = depth.max(self.bound(*index)?.depth);
+        for index in self.known.facts.bound_in_kernel(id, &self.known.steps) {
+            depth = depth.max(self.bound(index)?.depth);
         }
         let guard = self.known.checked.exprs[id].guard;
         let innermost = self.frames.len() - 1;
@@ -334,8 +337,8 @@ impl<'a> Emitter<'a> {
     /// The value of a scalar expression.
     pub fn value(&mut self, id: ExprId) -> Result<ValueId, LowerError> {
         let depth = self.place(id)?;
-        let free = self.known.facts.free(id).iter();
-        let key = (id, free.map(|i| Ok(self.bound(*i)?.to.clone())).collect::<Result<_, LowerError>>()?);
+        let free = self.known.facts.bound_in_kernel(id, &self.known.steps);
+        let key = (id, free.map(|i| Ok(self.bound(i)?.to.clone())).collect::<Result<_, LowerError>>()?);
         if let Some(value) = self.frames[..=depth].iter().rev().find_map(|frame| frame.memo.get(&key)) {
             return Ok(*value);
         }
@@ -424,7 +427,10 @@ impl<'a> Emitter<'a> {
                     k.op(Op::Binary(BinaryOp::Mul, left, right))
                 });
             }
-            Kind::State { .. } | Kind::Loop { .. } => return Err(LowerError::Loop(expr.origin)),
+            Kind::State { of, number } => {
+                return self.states.get(&(*of, *number)).copied().ok_or(LowerError::Loop(expr.origin));
+            }
+            Kind::Loop { of, number, .. } => return self.last_state(*of, *number, id),
             Kind::Comprehension { .. }
             | Kind::Reshape(_)
             | Kind::ArrayLiteral(_)
@@ -434,6 +440,43 @@ impl<'a> Emitter<'a> {
             }
         };
         self.op(op)
+    }
+
+    /// A part of the last state of a loop over scalars.
+    fn last_state(&mut self, of: LoopId, number: usize, id: ExprId) -> Result<ValueId, LowerError> {
+        let checked = self.known.checked;
+        let (one, here) = (&checked.loops[of], &checked.exprs[id]);
+        let parts = &one.states[number].needs;
+        if parts.iter().any(|part| !checked.exprs[one.states[*part].first].ty.is_scalar()) {
+            return Err(LowerError::Loop(here.origin));
+        }
+        let firsts = parts.iter().map(|part| self.value(one.states[*part].first)).collect::<Result<Vec<_>, _>>()?;
+        let mut currents = vec![];
+        for (part, first) in parts.iter().zip(&firsts) {
+            let current = self.builder.value(self.builder.dtype(*first));
+            self.states.insert((of, *part), current);
+            currents.push(current);
+        }
+        let counter = self.bind_own(&[one.step])?.pop().ok_or(LowerError::Malformed("a loop without steps"))?;
+        let condition = match one.condition {
+            Some(condition) => {
+                self.open(self.frames[self.frames.len() - 1].guard)?;
+                let value = self.value(condition)?;
+                Some(nest::Condition { body: self.close(), value })
+            }
+            None => None,
+        };
+        // The branch of the body, if that has an access that the condition guards.
+        let guards = parts.iter().map(|part| checked.exprs[one.states[*part].next].guard);
+        let inside = guards.into_iter().find(|guard| !checked.within(here.guard, *guard));
+        self.open(inside.unwrap_or(self.frames[self.frames.len() - 1].guard))?;
+        let nexts = parts.iter().map(|part| self.value(one.states[*part].next)).collect::<Result<Vec<_>, _>>()?;
+        let body = self.close();
+        self.count()?;
+        let state = firsts.into_iter().zip(currents).zip(nexts).map(|((first, current), next)| [first, current, next]);
+        let results = self.builder.while_(counter, state.collect(), condition, body);
+        let result = parts.iter().zip(results).find(|(part, _)| **part == number);
+        result.map(|(_, value)| value).ok_or(LowerError::Malformed("a state that does not need itself"))
     }
 
     /// One branch of an `if` that stands under the guard `outer`.

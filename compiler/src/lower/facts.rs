@@ -6,6 +6,7 @@
 //! from the first to the last finds free indices. Neither is recursive, so a chain of ten thousand
 //! operations does not need a deep stack.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -207,6 +208,17 @@ impl Facts {
     /// The steps of loops that an expression mentions and does not bind, the outermost first.
     pub fn steps(&self, expr: ExprId) -> &[IndexId] {
         &self.exprs[expr].steps
+    }
+
+    /// The free indices of an expression that its kernel binds: all but the steps of loops over
+    /// kernels that are `open`.
+    pub fn bound_in_kernel<'f, T>(
+        &'f self,
+        expr: ExprId,
+        open: &'f BTreeMap<IndexId, T>,
+    ) -> impl Iterator<Item = IndexId> + 'f {
+        let steps = self.steps(expr).iter().filter(|step| !open.contains_key(step));
+        self.free(expr).iter().chain(steps).copied()
     }
 
     /// The number of steps of a loop, if it is a loop over kernels.

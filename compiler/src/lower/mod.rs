@@ -182,6 +182,9 @@ impl<'a> Lowering<'a> {
         }
         match &checked.exprs[id].kind {
             Kind::Loop { of, .. } if facts.repeats(*of).is_some() => self.repeat(*of, id)?,
+            Kind::Loop { .. } if !checked.exprs[id].ty.is_scalar() => {
+                return Err(LowerError::Loop(checked.exprs[id].origin));
+            }
             _ if checked.exprs[id].ty.is_scalar() => self.known.operands[id] = Some(self.operand(id)?),
             _ => self.known.lambdas[id] = Some(self.lambda(id)?),
         }

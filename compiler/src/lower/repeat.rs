@@ -1,5 +1,5 @@
-//! Loops whose number of steps is a size: loops over kernels. Each part of the state that is needed
-//! is a carried buffer, with an axis for each index around the loop.
+//! Loops with a number of steps that is a size: loops over kernels. Each part of the state that is
+//! needed is a carried buffer, with an axis for each index around the loop.
 //!
 //! The kernels of a step are those of the expressions that mention it; whatever does not is
 //! computed before the loop. A step's number is a carried scalar that a kernel of the step
