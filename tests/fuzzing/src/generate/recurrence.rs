@@ -50,7 +50,10 @@ impl Writer<'_> {
         }
         piece.shape.clone_from(&dims);
         let binders: Vec<String> = indices.iter().map(|index| index.binder(true, Clone::clone)).collect();
+        // A recurrence that had the name of an array that it reads would read itself.
+        let shadows = std::mem::replace(&mut self.shadows, false);
         let text = self.bind(&format!("[{}]", binders.join(", ")), piece, None);
+        self.shadows = shadows;
         let Some((name, _)) = text.strip_prefix("let ").and_then(|rest| rest.split_once('[')) else { return text };
         let recurrence = text.replacen("let ", "let rec ", 1);
         recurrence.replace(OWN, name)
