@@ -114,10 +114,12 @@ impl<'k> Finder<'k> {
     }
 
     fn defines(&mut self, statement: &Statement) {
-        for_each_definition(statement, &mut |value| {
-            self.before[value] = self.defined;
-            self.defined += 1;
-        });
+        for_each_definition(statement, &mut |value| self.define(value));
+    }
+
+    fn define(&mut self, value: ValueId) {
+        self.before[value] = self.defined;
+        self.defined += 1;
     }
 
     fn op(&mut self, value: ValueId, op: &'k Op) {
@@ -144,6 +146,10 @@ impl<'k> Finder<'k> {
                 self.count += 1;
                 return self.give(first.number, more);
             }
+        }
+        // What a `while` carries is not there before it.
+        if let Statement::While(w) = statement {
+            w.state.iter().for_each(|state| self.define(state.current));
         }
         statement.blocks().for_each(|inner| self.block(inner));
         let own = results(statement, &|value| self.equality.of(value));

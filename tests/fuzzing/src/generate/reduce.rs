@@ -212,9 +212,11 @@ impl Writer<'_> {
     fn scan(&mut self, reducer: &str, ty: Dtype, outer: &Index, inclusive: bool) -> Piece {
         let before = self.work.len();
         let piece = self.triangle(reducer, ty, &[], 0, outer, inclusive);
-        let tail = piece.text.split_once("](").map(|(_, body)| body);
-        let mentions = |body: &str| body.split(|c: char| !c.is_alphanumeric()).any(|word| word == outer.name);
-        if tail.is_some_and(|body| !mentions(body)) {
+        // Behind the bound come the condition and the body.
+        let tail = [" where ", "]("].into_iter().filter_map(|text| piece.text.find(text)).min();
+        let tail = tail.map(|at| &piece.text[at..]);
+        let mentions = |tail: &str| tail.split(|c: char| !c.is_alphanumeric()).any(|word| word == outer.name);
+        if tail.is_some_and(|tail| !mentions(tail)) {
             self.work.truncate(before);
             self.loops(&[]);
         }
