@@ -213,6 +213,14 @@ const DIRECTED: &[Directed] = &[
         let lets: String = (0..400).map(|k| format!("    let y{} = sin(y{k} * 0.5) + x\n", k + 1)).collect();
         format!("fn main(x: f32[n]) {{\n    let y0 = x\n{lets}    y400\n}}\n")
     }),
+    ("two chains of one input that are too large for a kernel together", || {
+        let chain = |name: &str, function: &str| -> String {
+            let step = |k: usize| format!("    let {name}{} = {function}({name}{k} * 0.5) + x\n", k + 1);
+            (0..20).map(step).collect()
+        };
+        let (y, z) = (chain("y", "sin"), chain("z", "cos"));
+        format!("fn main(x: f32[n]) {{\n    let y0 = x\n{y}    let z0 = x + 1\n{z}    (y20, z20)\n}}\n")
+    }),
     ("an expensive value used in many places of one loop, and moved in another", || {
         let terms: Vec<String> = (0..40).map(|k| format!("y[i + {k}]")).collect();
         let sum = terms.join(" + ");
