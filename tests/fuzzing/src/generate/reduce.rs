@@ -266,7 +266,9 @@ impl Writer<'_> {
         self.loops(shape);
         // A position among elements that a condition selects may be one of none.
         let chance = if reducer.starts_with("arg") { 2 } else { 15 };
-        let key = if self.choices.chance(chance) { self.key(count) } else { None };
+        // A key that mentions an index keeps accesses from ending those that bound it from below.
+        let plain = self.scope.indices.iter().rev().take(count).all(|index| index.first.is_none());
+        let key = if plain && self.choices.chance(chance) { self.key(count) } else { None };
         let filter = self.choices.chance(chance).then(|| {
             self.count("where");
             self.expr(Dtype::Bool, &[], 1)
