@@ -22,7 +22,7 @@ pub struct Effects<'s> {
     /// The element that it loads.
     pub load: Option<Access<'s>>,
     /// The element that it stores, or merges a value into. (Loading that is no effect of its own:
-    /// only what stores to a table is ordered with respect to it.)
+    /// only other stores to the table are ordered with respect to it.)
     pub store: Option<Access<'s>>,
     /// Whether it may end the run.
     pub may_fault: bool,

@@ -225,7 +225,7 @@ impl Statement {
         free.iter_mut().chain(reduce)
     }
 
-    /// Whether the statement repeats what is inside: a loop, a `while` or a contraction.
+    /// Whether the statement repeats the blocks inside: a loop, a `while` or a contraction.
     pub fn repeats(&self) -> bool {
         match self {
             Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => true,

@@ -4,8 +4,8 @@
 //! nothing mentions, so that the states of different steps are different nodes.
 //!
 //! A first value that is a literal takes the type that the body gives it. To find that, the body is
-//! gone through once with the literal itself in place of the state, as if it were written there.
-//! What is made on the way is not used.
+//! checked once with the literal itself in place of the state, as if it were written there. The
+//! nodes that this makes are not used.
 
 use std::collections::BTreeSet;
 
@@ -127,7 +127,7 @@ impl<'a> Checker<'a> {
                 return None;
             }
             self.arena.out.loops[of].condition = Some(value);
-            // The condition is no fact for proofs: what it says of states says nothing of indices.
+            // The condition is no fact for proofs: it is about states, and proofs are about indices.
             guard = self.arena.branch(guard, Branch::default());
         }
         for statement in &one.body.lets {
@@ -142,7 +142,7 @@ impl<'a> Checker<'a> {
             needs[number] = self.states_of(of, [Some(*next), condition].into_iter().flatten().collect());
             needs[number].insert(number);
         }
-        // What a part depends on depends on others in turn.
+        // Dependences are transitive.
         while let Some((number, more)) = (0..needs.len()).find_map(|number| {
             let all: BTreeSet<usize> = needs[number].iter().flat_map(|other| &needs[*other]).copied().collect();
             (all.len() > needs[number].len()).then_some((number, all))

@@ -47,8 +47,8 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether expressions mention a name, if only one of an index of their own, or what is not
-    /// complete yet.
+    /// Whether expressions mention a name, be it only that of an index of their own, or an array of
+    /// a recurrence that is not complete yet.
     pub(super) fn mentions(&self, mut pending: Vec<ast::ExprId>, name: &str) -> bool {
         while let Some(id) = pending.pop() {
             let kind = &self.ast(id).kind;

@@ -153,7 +153,7 @@ impl<'a> Emitter<'a> {
         dims
     }
 
-    /// Binds an index to what another one is bound to.
+    /// Binds an index to the same value as another one.
     pub fn bind_like(&mut self, index: IndexId, other: IndexId) -> Result<(), LowerError> {
         let Bound { to, depth } = self.bound(other)?;
         let bound = Bound { to: to.clone(), depth: *depth };

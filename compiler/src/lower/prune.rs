@@ -8,7 +8,7 @@ use ir::nest::{BufferId, KernelId, Program, Role, replace_kernels};
 use ir::visit;
 
 /// Removes the kernels that store only temporaries that nothing loads. Those with checks stay, and
-/// those that store what a loop over kernels hands on.
+/// those that store buffers that a loop over kernels hands on.
 pub fn prune(program: &mut Program) {
     let mut loaded: BTreeSet<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
     let mut needed: SecondaryMap<KernelId, bool> = SecondaryMap::new();

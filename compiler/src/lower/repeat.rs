@@ -59,7 +59,7 @@ impl Lowering<'_> {
         self.known.steps.remove(&step);
         let body = std::mem::replace(&mut self.target.program.body, around);
         self.target.program.body.push(Node::Repeat(Repeat { trips, carried, body }));
-        // Kernels after the loop cannot use what its iterations store.
+        // Kernels after the loop cannot use temporaries that its iterations store.
         for alike in self.temporaries.values_mut() {
             alike.retain(|(_, kernel)| *kernel < first_kernel);
         }

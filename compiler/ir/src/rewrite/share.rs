@@ -147,7 +147,7 @@ impl<'k> Finder<'k> {
                 return self.give(first.number, more);
             }
         }
-        // What a `while` carries is not there before it.
+        // The values that a `while` carries are not defined before it.
         if let Statement::While(w) = statement {
             w.state.iter().for_each(|state| self.define(state.current));
         }
