@@ -153,6 +153,16 @@ pub enum Extent {
     Dynamic(ExprId),
 }
 
+impl Extent {
+    /// The size, if no index and no data occurs in it.
+    pub fn as_size(&self) -> Option<&Size> {
+        match self {
+            Extent::Affine(extent) => extent.as_size(),
+            Extent::Dynamic(_) => None,
+        }
+    }
+}
+
 /// Arrays that refer to earlier elements of themselves and of each other, and the order in which
 /// their elements are computed: one setting of the deciding indices after another, at each of them
 /// one array after another. Elements that differ in other indices alone do not depend on each
@@ -414,6 +424,16 @@ impl Checked {
         needed.sort_unstable();
         needed.dedup();
         needed
+    }
+
+    /// The greatest length of the arrays of a recurrence along an axis of each, if it is known.
+    pub fn longest(&self, recurrence: RecurrenceId, axes: &[usize]) -> Option<&Size> {
+        let arrays = self.recurrences[recurrence].equations.iter().zip(axes);
+        let length = |(equation, axis): (&Equation, &usize)| self.indices[equation.indices[*axis]].extent.as_size();
+        let lengths = arrays.map(length).collect::<Option<Vec<_>>>()?;
+        let is_longest =
+            |one: &&Size| lengths.iter().all(|other| (*one - *other).as_constant().is_some_and(|d| d >= 0));
+        lengths.iter().copied().find(is_longest)
     }
 
     /// Calls `visit` on each operand of an expression of this kind, beginning with those that end

@@ -241,16 +241,17 @@ impl Arena {
         self.node(Kind::Access { array, at }, ty, here)
     }
 
+    /// The length of an array along the axis of an index; 0 as long as it is not known.
+    pub fn length(&self, index: IndexId) -> Size {
+        self.out.indices[index].extent.as_size().cloned().unwrap_or_default()
+    }
+
     /// An array over indices; the body itself where there is none.
     pub fn comprehension(&mut self, indices: Vec<IndexId>, body: ExprId, here: Here) -> ExprId {
         if indices.is_empty() {
             return body;
         }
-        let extent = |i: &IndexId| match &self.out.indices[*i].extent {
-            Extent::Affine(a) => a.as_size().cloned().unwrap_or_default(),
-            Extent::Dynamic(_) => Size::default(),
-        };
-        let mut shape: Vec<Size> = indices.iter().map(extent).collect();
+        let mut shape: Vec<Size> = indices.iter().map(|index| self.length(*index)).collect();
         shape.extend(self.ty(body).shape.iter().cloned());
         let ty = Type { dtype: self.dtype(body), shape };
         self.node(Kind::Comprehension { indices, body }, ty, here)

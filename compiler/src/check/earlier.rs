@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use grammar::Diagnostic;
 use grammar::ast::{Name, Span};
-use ir::checked::{Checked, ExprId, Extent, GuardId, IndexId, Kind, RecurrenceId, Step};
+use ir::checked::{Checked, ExprId, GuardId, IndexId, Kind, RecurrenceId, Step};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, Size, SymbolId};
 
@@ -165,30 +165,13 @@ impl Settler<'_, '_> {
         for first in equations.iter().take(1).flat_map(|equation| &equation.indices) {
             let place = |indices: &[IndexId]| indices.iter().position(|other| name(other) == name(first));
             let axes = equations.iter().map(|equation| place(&equation.indices)).collect::<Option<Vec<_>>>();
-            let Some(axes) = axes.filter(|axes| self.has_longest(recurrence, axes)) else { continue };
+            let Some(axes) = axes.filter(|axes| self.arena.out.longest(recurrence, axes).is_some()) else { continue };
             for descending in [false, true] {
                 let step = Step { axes: axes.clone(), descending };
                 found.push(Candidate { step, name: name(first).to_owned() });
             }
         }
         found
-    }
-
-    /// The length of an array along an axis.
-    fn length(&self, recurrence: RecurrenceId, array: usize, axes: &[usize]) -> Option<Size> {
-        let index = self.arena.out.recurrences[recurrence].equations[array].indices[axes[array]];
-        match &self.arena.out.indices[index].extent {
-            Extent::Affine(extent) => extent.as_size().cloned(),
-            Extent::Dynamic(_) => None,
-        }
-    }
-
-    /// Whether it is known which array is the longest along an axis.
-    fn has_longest(&self, recurrence: RecurrenceId, axes: &[usize]) -> bool {
-        let length = |array: usize| self.length(recurrence, array, axes);
-        let lengths: Vec<Size> = (0..axes.len()).filter_map(length).collect();
-        let longest = |one: &Size| lengths.iter().all(|other| (one - other).as_constant().is_some_and(|d| d >= 0));
-        lengths.len() == axes.len() && lengths.iter().any(longest)
     }
 
     /// The subscript of an access along an axis, and the index of the array that it stands in.
@@ -272,7 +255,8 @@ impl Settler<'_, '_> {
     /// Whether each access has the same index along an axis, along which the arrays are equally
     /// long.
     fn are_independent(&self, recurrence: RecurrenceId, reads: &[Read], axes: &[usize]) -> bool {
-        let length = |array: usize| self.length(recurrence, array, axes);
+        let equations = &self.arena.out.recurrences[recurrence].equations;
+        let length = |array: usize| self.arena.out.indices[equations[array].indices[axes[array]]].extent.as_size();
         (1..axes.len()).all(|array| length(array) == length(0))
             && reads.iter().all(|read| {
                 self.sides(recurrence, read, axes).is_some_and(|(subscript, index)| {

@@ -10,8 +10,8 @@
 use cranelift_entity::packed_option::ReservedValue;
 use grammar::Diagnostic;
 use grammar::ast::{self, Equation, ExprKind};
-use ir::checked::{self, ExprId, Extent, GuardId, IndexId, Kind, Recurrence, RecurrenceId, Type};
-use ir::{Dtype, Size};
+use ir::Dtype;
+use ir::checked::{self, ExprId, GuardId, IndexId, Kind, Recurrence, RecurrenceId, Type};
 
 use super::arena::{Ends, Here};
 use super::bounds::Accesses;
@@ -102,18 +102,11 @@ impl<'a> Checker<'a> {
             return None;
         }
         for (index, binder) in indices.iter().zip(&equation.binders) {
-            let size = self.extent(*index);
+            let size = self.arena.length(*index);
             let what = format!("the number of values of the index `{}`", binder.name.text);
             self.require_size(&size, &what, binder.name.span)?;
         }
         Some(indices)
-    }
-
-    fn extent(&self, index: IndexId) -> Size {
-        match &self.arena.out.indices[index].extent {
-            Extent::Affine(extent) => extent.as_size().cloned().unwrap_or_default(),
-            Extent::Dynamic(_) => Size::default(),
-        }
     }
 
     /// The bodies at the first types that fit.
@@ -184,7 +177,7 @@ impl<'a> Checker<'a> {
         for (within, equation) in arrays.equations.iter().enumerate() {
             let depth = self.enter(arrays, within);
             for (array, (equation, ty)) in arrays.equations.iter().zip(types).enumerate() {
-                let lengths = arrays.indices[array].iter().map(|index| self.extent(*index));
+                let lengths = arrays.indices[array].iter().map(|index| self.arena.length(*index));
                 let ty = Type { dtype: ty.dtype, shape: lengths.chain(ty.shape.iter().cloned()).collect() };
                 let here = Here { span: equation.name.span, guard: arrays.guard };
                 let kind = Kind::Earlier { recurrence: arrays.recurrence, array, within };
@@ -290,7 +283,7 @@ impl<'a> Checker<'a> {
         let types: Vec<Type> = equations
             .iter()
             .map(|equation| {
-                let shape = equation.indices.iter().map(|index| self.extent(*index)).collect();
+                let shape = equation.indices.iter().map(|index| self.arena.length(*index)).collect();
                 Type { dtype: self.arena.dtype(equation.body), shape }
             })
             .collect();

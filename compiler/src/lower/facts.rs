@@ -57,10 +57,7 @@ impl Facts {
     pub fn new(checked: &Checked) -> Facts {
         let mut axes: PrimaryMap<IndexId, Axis> = PrimaryMap::new();
         for index in checked.indices.values() {
-            let size = match &index.extent {
-                Extent::Affine(extent) => extent.as_size().cloned(),
-                Extent::Dynamic(_) => None,
-            };
+            let size = index.extent.as_size().cloned();
             axes.push(Axis { name: index.name.clone(), size, rank: usize::MAX });
         }
         let mut named: SecondaryMap<ExprId, Option<ExprId>> = SecondaryMap::new();
@@ -110,10 +107,7 @@ impl Facts {
     /// The number of steps of a loop that is a loop over kernels: a number that sizes alone tell,
     /// the same for all settings of the indices around it.
     fn repeat(&self, checked: &Checked, one: &Loop) -> Option<Size> {
-        let number = match &checked.indices[one.step].extent {
-            Extent::Affine(extent) => extent.as_size()?,
-            Extent::Dynamic(_) => return None,
-        };
+        let number = checked.indices[one.step].extent.as_size()?;
         let first = checked.exprs[one.states.first()?.current].guard;
         let alike = |index: &IndexId| match checked.steps[*index] {
             Some(outer) => self.repeats[outer].is_some(),

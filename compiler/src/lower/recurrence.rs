@@ -50,7 +50,9 @@ impl Lowering<'_> {
         for (array, buffer) in buffers.iter().enumerate() {
             emitter.completes(id, array, *buffer);
         }
-        emitter.recurrence(&Nest { recurrence, outside, buffers: buffers.clone() })?;
+        let longest = recurrence.steps.iter().map(|step| checked.longest(id, &step.axes).cloned());
+        let longest = longest.collect::<Option<_>>().ok_or(LowerError::Malformed("arrays without a longest one"))?;
+        emitter.recurrence(&Nest { recurrence, longest, outside, buffers: buffers.clone() })?;
         let mut kernel = emitter.finish(name, origin);
         self.tidy(&mut kernel);
         let kernel = self.target.program.push_kernel(kernel);
@@ -74,6 +76,8 @@ impl Lowering<'_> {
 /// A recurrence that a kernel completes.
 struct Nest<'a> {
     recurrence: &'a Recurrence,
+    /// For each deciding index, the greatest length of the arrays along it.
+    longest: Vec<Size>,
     /// The indices from outside that it depends on. Steps of loops over kernels are not among them.
     outside: Vec<IndexId>,
     /// The buffer of each array.
@@ -114,9 +118,7 @@ impl Emitter<'_> {
         };
         let indices: Vec<IndexId> =
             recurrence.equations.iter().zip(&this.axes).map(|(equation, axis)| equation.indices[*axis]).collect();
-        let sizes = indices.iter().map(|i| self.size_of(*i)).collect::<Result<Vec<_>, _>>()?;
-        let is_longest = |size: &&Size| sizes.iter().all(|other| (*size - other).as_constant().is_some_and(|d| d >= 0));
-        let longest = sizes.iter().find(is_longest).ok_or(LowerError::Malformed("arrays without a longest one"))?;
+        let longest = &nest.longest[step];
         let here = self.loop_index(&self.name_of(indices[0]));
         let last = Affine::size(longest - &Size::constant(1));
         let to = if this.descending { last.sub(&Affine::index(here)) } else { Affine::index(here) };
