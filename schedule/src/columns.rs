@@ -6,10 +6,11 @@
 use ir::choice::Choice;
 use ir::linear::Linear;
 use ir::nest::{
-    Buffer, BufferId, Extent, Index, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement, Subscript,
+    Buffer, BufferId, Extent, Index, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement,
+    Subscript, is_length,
 };
 use ir::order::BLOCK;
-use ir::sched::{Columns, Part, Run, Scheduled, is_length, is_scalar};
+use ir::sched::{Columns, Part, Run, Scheduled, is_scalar};
 use ir::{Affine, Order, Size, visit};
 
 /// Splits reductions down columns, and marks the loops that run in strips.
@@ -99,7 +100,7 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
     let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
     let (columns, down) = (extents(l)?, extents(rows)?);
-    let lengths = columns.iter().chain(&down).all(|size| is_length(program, size));
+    let lengths = columns.iter().chain(&down).all(|size| is_length(&program.symbols, size));
     let stores = l.body[..at].iter().any(|s| !is_scalar(s)) || !visit::stores(&rows.body).is_empty();
     let joins = rows.dims.iter().any(|(index, _)| part.joins.contains(index));
     if joins || strips(program, part).is_none() || !lengths || stores {

@@ -11,11 +11,11 @@ use ir::build::Values;
 use ir::choice::Choice;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Input, Kernel, Loop, LoopKind, Op, Program, Reduction, Role,
-    Statement, Subscript, ValueId,
+    Statement, Subscript, ValueId, is_length,
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
-use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_length, is_scalar, prefixes_in_chunks};
+use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
 use crate::keyed::expand;
@@ -151,7 +151,7 @@ fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) ->
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
     !reductions.is_empty()
         && reductions.iter().all(fit)
-        && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(program, size)))
+        && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(&program.symbols, size)))
 }
 
 /// The state that a scan at the top passes on if it runs in chunks.

@@ -9,10 +9,10 @@
 use ir::choice::Choice;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, ValueId,
+    Subscript, ValueId, is_length,
 };
 use ir::order::BLOCK;
-use ir::sched::{Columns, Part, Run, Scheduled, Tiles, is_length, is_scalar};
+use ir::sched::{Columns, Part, Run, Scheduled, Tiles, is_scalar};
 use ir::{Affine, Dtype, Order, Size, visit};
 
 /// A loop over columns that reduces each.
@@ -103,7 +103,11 @@ fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec
     let (height, width) = columns.first().map(|c| (c.height.clone(), c.width.clone()))?;
     let mut same = columns.iter().all(|c| *c.height == height && *c.width == width);
     same &= rows.iter().all(|l| one_dim(l).is_some_and(|(_, n)| *n == height));
-    if !same || !is_length(program, &height) || !is_length(program, &width) || !independent(program, kernel) {
+    if !same
+        || !is_length(&program.symbols, &height)
+        || !is_length(&program.symbols, &width)
+        || !independent(program, kernel)
+    {
         return None;
     }
     let read: Vec<BufferId> = columns.iter().flat_map(|c| visit::loads(&c.reduce.body)).collect();

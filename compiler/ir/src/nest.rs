@@ -111,6 +111,14 @@ pub enum SymbolSource {
     },
 }
 
+/// Whether a size is a length or a number that is not negative.
+pub fn is_length(symbols: &PrimaryMap<SymbolId, Symbol>, size: &Size) -> bool {
+    match size.as_symbol() {
+        Some(symbol) => matches!(symbols[symbol].source, SymbolSource::Dimension { .. }),
+        None => size.as_constant().is_some_and(|n| n >= 0),
+    }
+}
+
 /// An array of the program. Rank 0 is a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {

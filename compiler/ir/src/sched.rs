@@ -29,7 +29,7 @@ use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, repla
 use crate::order::BLOCK;
 
 pub use machine::{Columns, Contractions, Machine, Scans};
-pub use query::{in_lanes, is_length, is_scalar, prefixes_in_chunks};
+pub use query::{in_lanes, is_scalar, prefixes_in_chunks};
 pub use verify::verify;
 
 /// A program as an engine runs it.

@@ -2,12 +2,12 @@
 
 use grammar::Diagnostic;
 use grammar::ast::Span;
-use ir::checked::{Checked, ExprId, Extent, Factor, GuardId, IndexId, Kind};
-use ir::nest::SymbolSource;
-use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar, Size};
+use ir::checked::{Checked, ExprId, GuardId, IndexId, Kind};
+use ir::{BinaryOp, ReduceOp, Scalar};
 
 use super::arena::Arena;
 use super::codes;
+use super::keys::by_key;
 use super::position::require_element;
 use super::report::Report;
 use super::requirements::Requirements;
@@ -63,8 +63,7 @@ impl Unfinished {
         self.contractions.into_iter().for_each(|id| contraction(arena, id));
         self.positions.into_iter().for_each(|position| without_checks(arena, position));
         for Wanted { op, index, span } in self.wanted {
-            let Extent::Affine(extent) = &arena.out.indices[index].extent else { continue };
-            let Some(extent) = extent.as_size() else { continue };
+            let Some(extent) = arena.out.indices[index].extent.as_size() else { continue };
             require_element(requirements, report, op, extent, vec![], span);
         }
         // Only branches that protect an access stay.
@@ -77,12 +76,9 @@ impl Unfinished {
     }
 }
 
-/// Reports recurrences that cannot be computed on their own, apart from what uses them.
+/// Reports recurrences that cannot be computed on their own, apart from their users.
 fn alone(arena: &Arena, report: &mut Report<'_>) {
-    let rectangular = |i: &IndexId| match &arena.out.indices[*i].extent {
-        Extent::Affine(extent) => extent.as_size().is_some(),
-        Extent::Dynamic(_) => false,
-    };
+    let rectangular = |i: &IndexId| arena.out.indices[*i].extent.as_size().is_some();
     for expr in arena.out.exprs.values() {
         let Kind::Recurrence { recurrence, .. } = expr.kind else { continue };
         let outside = &arena.out.recurrences[recurrence].free;
@@ -117,101 +113,11 @@ fn short_circuit(arena: &mut Arena, id: ExprId, guard: GuardId) {
 /// Makes the sum of a product over a box of indices a contraction.
 fn contraction(arena: &mut Arena, id: ExprId) {
     let Kind::Reduce { over, body, .. } = &arena.out.exprs[id].kind else { return };
-    let rectangular = |i: &IndexId| match &arena.out.indices[*i].extent {
-        Extent::Affine(extent) => extent.as_size().is_some(),
-        Extent::Dynamic(_) => false,
-    };
+    let rectangular = |i: &IndexId| arena.out.indices[*i].extent.as_size().is_some();
     if let (true, Kind::Binary(_, left, right)) = (over.iter().all(rectangular), &arena.out.exprs[*body].kind) {
         let (over, left, right) = (over.clone(), *left, *right);
         arena.out.exprs[id].kind = Kind::Contract { over, left, right };
     }
-}
-
-/// Makes a reduction one by key: an element takes part where the condition holds, and a factor of
-/// that compares an integer with an index bound outside.
-fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
-    let out = &arena.out;
-    let Kind::Reduce { op: ReduceOp::Monoid(_), over, body, prefix: None, .. } = &out.exprs[id].kind else {
-        return None;
-    };
-    let Kind::If { condition, then, .. } = out.exprs[*body].kind else { return None };
-    // The results of all keys are computed at once, before the array is complete.
-    if arena.reads_earlier(id) {
-        return None;
-    }
-    let length = |i: &IndexId| match &out.indices[*i].extent {
-        Extent::Affine(extent) => extent.as_size(),
-        Extent::Dynamic(_) => None,
-    };
-    // The product of two negative extents would be a positive number of elements.
-    let is_length = |size: &Size| match size.as_symbol() {
-        Some(s) => matches!(out.symbols[s].source, SymbolSource::Dimension { .. }),
-        None => size.as_constant().is_some_and(|n| n >= 0),
-    };
-    let in_box = over.iter().all(|i| length(i).is_some_and(|size| over.len() == 1 || is_length(size)));
-    if !in_box || out.exprs[id].guard != Checked::TOP || !arena.free(id).iter().all(|i| length(i).is_some()) {
-        return None;
-    }
-    let mut factors = vec![];
-    conjuncts(arena, condition, &mut factors);
-    let mut keys: Vec<IndexId> = vec![];
-    let mut by: Vec<Factor> = vec![];
-    for factor in factors {
-        let is_new = |of: &IndexId| !keys.contains(of) && out.steps[*of].is_none();
-        by.push(match key(arena, factor, over).filter(|(of, _)| is_new(of)) {
-            Some((of, key)) => {
-                keys.push(of);
-                Factor::Key { of, key }
-            }
-            None => Factor::Holds(factor),
-        });
-    }
-    // What mentions a key comes after it, and a key mentions no other.
-    let mentions = |factor: &Factor| arena.free(factor.expr()).iter().any(|i| keys.contains(i));
-    let (late, early): (Vec<Factor>, Vec<Factor>) = by.into_iter().partition(mentions);
-    let moved = late.iter().any(|factor| factor.key_of().is_some());
-    let guarded = early.iter().any(|factor| out.exprs[factor.expr()].guard != Checked::TOP);
-    if keys.is_empty() || moved || (guarded && !late.is_empty()) {
-        return None;
-    }
-    let factors = [early, late].concat();
-    if let Kind::Reduce { body, by, .. } = &mut arena.out.exprs[id].kind {
-        *body = then;
-        *by = factors;
-    }
-    Some(())
-}
-
-/// The factors of a conjunction, in order.
-fn conjuncts(arena: &Arena, id: ExprId, factors: &mut Vec<ExprId>) {
-    match &arena.out.exprs[id].kind {
-        Kind::Binary(BinaryOp::And, a, b) => [*a, *b].into_iter().for_each(|part| conjuncts(arena, part, factors)),
-        Kind::If { condition, then, otherwise }
-            if matches!(arena.out.exprs[*otherwise].kind, Kind::Constant(Scalar::Bool(false))) =>
-        {
-            [*condition, *then].into_iter().for_each(|part| conjuncts(arena, part, factors));
-        }
-        _ => factors.push(id),
-    }
-}
-
-/// The index and the key of a factor that says that an expression of the reduced indices equals an
-/// index bound outside.
-fn key(arena: &Arena, factor: ExprId, over: &[IndexId]) -> Option<(IndexId, ExprId)> {
-    let exprs = &arena.out.exprs;
-    // The numbers are compared in a type that has both.
-    let plain = |id: ExprId| match exprs[id].kind {
-        Kind::Cast(a) if matches!(exprs[id].ty.dtype, Dtype::I64 | Dtype::U64) && exprs[a].ty.dtype.is_int() => a,
-        _ => id,
-    };
-    let Kind::Compare(CompareOp::Eq, a, b) = exprs[factor].kind else { return None };
-    let [a, b] = [a, b].map(plain);
-    [(a, b), (b, a)].into_iter().find_map(|(index, key)| {
-        let Kind::Index(of) = exprs[index].kind else { return None };
-        let free = arena.free(key);
-        let is_key = !over.contains(&of) && !free.contains(&of) && free.iter().any(|i| over.contains(i));
-        (is_key && exprs[key].ty.dtype.is_int()).then_some((of, key))
-    })
 }
 
 /// Leaves the checks of a place out where all of them are proved.

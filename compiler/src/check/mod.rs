@@ -57,6 +57,7 @@ mod facts;
 mod finish;
 mod function;
 mod index;
+mod keys;
 mod lift;
 mod literal;
 mod loops;

@@ -17,9 +17,8 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{DataId, FuncId, Module};
 use ir::bind::MAX_LENGTH;
-use ir::nest::{BufferId, Program, Relation, Role};
+use ir::nest::{BufferId, Program, Relation, Role, is_length};
 use ir::sabotage::{self, Bug};
-use ir::sched::is_length;
 use ir::{Dtype, Size};
 
 use memory::{Area, Layout, Location};
@@ -247,7 +246,9 @@ impl<'a, 'p> Driver<'a, 'p> {
         let run = self.parts.run;
         for id in &self.parts.interface.outputs {
             // A size that is the length of some array is known to be valid.
-            for (axis, size) in run.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(run, size)) {
+            for (axis, size) in
+                run.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(&run.symbols, size))
+            {
                 let status = Status::Length(*id, axis);
                 let value = self.sound(size, status);
                 let zero = self.int(0);

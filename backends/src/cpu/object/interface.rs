@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{BufferId, CheckKind, Program, Purpose, Relation, SiteId, SymbolSource};
-use ir::sched::is_length;
+use ir::nest::{BufferId, CheckKind, Program, Purpose, Relation, SiteId, SymbolSource, is_length};
 use ir::{Dtype, SymbolId};
 
 use super::Function;
@@ -115,7 +114,8 @@ impl<'p> Interface<'p> {
             statuses.extend([Status::Requirement(number), Status::NoValue(number)]);
         }
         for id in &outputs {
-            let lengths = program.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(program, size));
+            let lengths =
+                program.buffers[*id].shape.iter().enumerate().filter(|(_, size)| !is_length(&program.symbols, size));
             statuses.extend(lengths.map(|(axis, _)| Status::Length(*id, axis)));
         }
         statuses.extend(program.sites.keys().map(Status::Site));

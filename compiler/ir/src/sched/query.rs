@@ -1,13 +1,7 @@
-//! Queries about statements and sizes that the passes, the verifier and code generators share.
+//! Queries about statements that the passes, the verifier and code generators share.
 
-use crate::nest::{Loop, LoopKind, Op, Program, Statement, SymbolSource};
-use crate::{Dtype, Order, Size};
-
-/// Whether a size is known not to be negative.
-pub fn is_length(program: &Program, size: &Size) -> bool {
-    size.as_constant().is_some_and(|n| n >= 0)
-        || size.as_symbol().is_some_and(|s| matches!(program.symbols[s].source, SymbolSource::Dimension { .. }))
-}
+use crate::nest::{Loop, LoopKind, Op, Statement};
+use crate::{Dtype, Order};
 
 /// Whether each part may recompute the statement for itself.
 pub fn is_scalar(statement: &Statement) -> bool {
