@@ -106,7 +106,7 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     if joins || strips(program, part).is_none() || !lengths || stores {
         return None;
     }
-    let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(BLOCK as i64);
+    let count = down.iter().fold(Size::constant(1), |product, n| &product * n).ceil_div(&(BLOCK as i64).into());
     if count.as_constant().is_some_and(|n| n < 2) || !choice.grants(true) {
         return None;
     }

@@ -61,17 +61,18 @@ pub fn expand(
     let lengths: Vec<Size> = inner.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let elements = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
     let chunk = Size::keyed_chunk(keys);
-    let (each, count) = (machine.keyed_group, up(&elements, &chunk));
+    let (each, count) = (machine.keyed_group, elements.ceil_div(&chunk));
     // 1 if chunks are taken in groups, else 0. (The quotient is at most that of the least chunk.)
     let grouped = match each {
         1 => Size::constant(0),
-        _ => up(&Size::constant(GROUPED).floor_div(&chunk), &Size::constant(GROUPED / KEYED_CHUNK)),
+        _ => Size::constant(GROUPED).floor_div(&chunk).ceil_div(&Size::constant(GROUPED / KEYED_CHUNK)),
     };
-    let groups = &grouped * &up(&count, &Size::constant(each));
+    let groups = &grouped * &count.ceil_div(&Size::constant(each));
     let singles = &(&Size::constant(1) - &grouped) * &count;
     let rows = &groups + &singles;
     let tables = tables(program, inner, *row, &rows);
-    let mut expansion = Expansion { program, kernel, before, inner, lengths, elements, chunk, tables, joins: vec![] };
+    let mut expansion =
+        Expansion { program, kernel, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
     let mut loops = vec![];
     for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
         let mut dims = vec![(expansion.index("chunk"), Extent::size(count))];
@@ -79,24 +80,42 @@ pub fn expand(
         dims.extend_from_slice(outer);
         loops.push(Loop { dims, kind: LoopKind::Parallel, body });
     }
-    for table in expansion.tables.clone() {
+    for table in &tables {
+        let whole = Place { buffer: table.whole, lead: vec![] };
         let shape = expansion.program.buffers[table.whole].shape.clone();
-        loops.push(
-            expansion
-                .combine(&table, table.chunks, Extent::size(rows.clone()), &shape, |at| (table.whole, at.to_vec())),
-        );
+        loops.push(expansion.combine(table, table.chunks, Extent::size(rows.clone()), &shape, &whole));
     }
     Some(Expanded { loops, joins: expansion.joins })
 }
 
 /// A table, and those of the chunks or groups, one after another.
-#[derive(Clone)]
 struct Table {
     whole: BufferId,
     chunks: BufferId,
     /// The leading subscripts of the part of the table that the loop computes.
     row: Vec<Subscript>,
+    /// The shape of that part.
+    shape: Vec<Size>,
     monoid: Monoid,
+}
+
+impl Table {
+    /// The place of a chunk or group among those that lie one after another.
+    fn place(&self, chunk: IndexId) -> Place {
+        Place { buffer: self.chunks, lead: [vec![Subscript::index(chunk)], self.row.clone()].concat() }
+    }
+}
+
+/// The place of a part of a table: the subscripts `lead`, followed by those within the part.
+struct Place {
+    buffer: BufferId,
+    lead: Vec<Subscript>,
+}
+
+impl Place {
+    fn at(&self, inside: &[Subscript]) -> Vec<Subscript> {
+        [&self.lead, inside].concat()
+    }
 }
 
 /// The tables of a keyed loop, with buffers for this many chunks or groups.
@@ -105,10 +124,10 @@ fn tables(program: &mut Program, l: &Loop, row: usize, count: &Size) -> Vec<Tabl
     visit::for_each_statement(&l.body, &mut |s| {
         if let Statement::Scatter { buffer, at, monoid, .. } = s {
             let Buffer { name, dtype, shape, .. } = &program.buffers[*buffer];
+            let (name, dtype, inside) = (format!("{name}.chunks"), *dtype, shape[row..].to_vec());
             let shape = [std::slice::from_ref(count), shape].concat();
-            let new = Buffer { name: format!("{name}.chunks"), dtype: *dtype, shape, role: Role::Temp };
-            let chunks = program.buffers.push(new);
-            tables.push(Table { whole: *buffer, chunks, row: at[..row].to_vec(), monoid: *monoid });
+            let chunks = program.buffers.push(Buffer { name, dtype, shape, role: Role::Temp });
+            tables.push(Table { whole: *buffer, chunks, row: at[..row].to_vec(), shape: inside, monoid: *monoid });
         }
     });
     tables
@@ -121,12 +140,13 @@ struct Expansion<'a> {
     /// The scalars that each iteration of the parallel loop around it computes first.
     before: &'a [Statement],
     inner: &'a Loop,
+    tables: &'a [Table],
     /// The lengths of its dims, and their product.
     lengths: Vec<Size>,
     elements: Size,
-    /// The elements of a chunk.
+    /// The number of chunks, and the elements of one.
+    count: Size,
     chunk: Size,
-    tables: Vec<Table>,
     joins: Vec<IndexId>,
 }
 
@@ -134,122 +154,91 @@ impl Expansion<'_> {
     /// A chunk, which goes into tables of its own.
     fn one_chunk(&mut self, chunk: IndexId) -> Block {
         let mut body = self.before.to_vec();
-        for table in self.tables.clone() {
-            let shape = self.inside(&table);
-            let lead = [vec![Subscript::index(chunk)], table.row.clone()].concat();
-            let cleared = self.clear(&table, table.chunks, &[], lead, &shape);
+        let places: Vec<Place> = self.tables.iter().map(|table| table.place(chunk)).collect();
+        for (table, place) in self.tables.iter().zip(&places) {
+            let cleared = self.clear(table, place, vec![]);
             body.push(cleared);
         }
         let first = Affine::index(chunk).scale(&self.chunk);
-        let left = Affine::size(self.elements.clone()).sub(&first);
-        let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.define(&mut body, Op::Affine(a)));
-        let length = self.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
-        let elements = self.elements_from(first, length, |table, at| {
-            (table.chunks, [vec![Subscript::index(chunk)], at.to_vec()].concat())
-        });
-        body.push(elements);
+        self.elements_from(&first, &places, &mut body);
         body
     }
 
     /// A group of `each` chunks, which go into tables in scratch.
     fn group(&mut self, group: IndexId, each: i64) -> Block {
         let mut body = self.before.to_vec();
-        let in_group = self.chunk.clone();
-        let in_group = &in_group * &Size::constant(each);
-        let first = Affine::index(group).scale(&in_group);
-        let left = Affine::size(self.elements.clone()).sub(&first);
+        let scratch: Vec<BufferId> = self.tables.iter().map(|table| self.scratch(table, each)).collect();
+        let places = |number: &Subscript| -> Vec<Place> {
+            scratch.iter().map(|buffer| Place { buffer: *buffer, lead: vec![number.clone()] }).collect()
+        };
         // The chunks of this group, and whether all of them are complete.
-        let rest = Affine::size(up(&self.elements, &self.chunk)).sub(&Affine::index(group).scale(&each.into()));
+        let each_size = Size::constant(each);
+        let rest = Affine::size(self.count.clone()).sub(&Affine::index(group).scale(&each_size));
         let [rest, most] = [rest, Affine::constant(each)].map(|a| self.define(&mut body, Op::Affine(a)));
         let chunks = self.define(&mut body, Op::Binary(BinaryOp::Min, rest, most));
-        let missing = left.sub(&Affine::size(in_group));
-        let (missing, zero) = (self.define(&mut body, Op::Affine(missing)), Op::Constant(Scalar::I64(0)));
-        let zero = self.define(&mut body, zero);
-        let complete = self.define(&mut body, Op::Compare(CompareOp::Ge, missing, zero));
-        let chunk = self.define(&mut body, Op::Affine(Affine::size(self.chunk.clone())));
-        let scratch: Vec<BufferId> = self.tables.clone().iter().map(|table| self.scratch(table, each)).collect();
-        for (table, scratch) in self.tables.clone().iter().zip(&scratch) {
-            let shape = self.inside(table);
+        let in_group = &self.chunk * &each_size;
+        let first = Affine::index(group).scale(&in_group);
+        let spare = Affine::size(&self.elements - &in_group).sub(&first);
+        let spare = self.define(&mut body, Op::Affine(spare));
+        let zero = self.define(&mut body, Op::Constant(Scalar::I64(0)));
+        let complete = self.define(&mut body, Op::Compare(CompareOp::Ge, spare, zero));
+        for table in 0..self.tables.len() {
             let number = self.index("chunk");
-            let cleared =
-                self.clear(table, *scratch, &[(number, Extent::Value(chunks))], vec![Subscript::index(number)], &shape);
+            let place = &places(&Subscript::index(number))[table];
+            let cleared = self.clear(&self.tables[table], place, vec![(number, Extent::Value(chunks))]);
             body.push(cleared);
         }
-        let of = |tables: &[Table], table: &Table| {
-            tables.iter().position(|t| t.whole == table.whole).map_or(table.chunks, |n| scratch[n])
-        };
-        let tables = self.tables.clone();
         // One element of each chunk in turn. Elements that are rows keep the processor busy alone.
         let mut single = chunks;
         if !self.inner.body.iter().any(holds_loop) {
+            let chunk = self.define(&mut body, Op::Affine(Affine::size(self.chunk.clone())));
             let together = self.define(&mut body, Op::Select(complete, chunk, zero));
             single = self.define(&mut body, Op::Select(complete, zero, chunks));
             let element = self.index("element");
             let mut several = vec![];
             for number in 0..each {
-                let start = &self.chunk * &Size::constant(number);
-                let at = first.add(&Affine::size(start)).add(&Affine::index(element));
-                several.extend(self.element(at, |table, at| {
-                    let number = Subscript::Affine(Affine::constant(number));
-                    (of(&tables, table), [vec![number], at[table.row.len()..].to_vec()].concat())
-                }));
+                let start = Affine::size(&self.chunk * &Size::constant(number));
+                let at = first.add(&start).add(&Affine::index(element));
+                let place = places(&Subscript::Affine(Affine::constant(number)));
+                several.extend(self.element(at, &place));
             }
             let dims = vec![(element, Extent::Value(together))];
             body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: several }));
         }
         let number = self.index("chunk");
         let first = first.add(&Affine::index(number).scale(&self.chunk));
-        let left = Affine::size(self.elements.clone()).sub(&first);
         let mut alone = vec![];
-        let left = self.define(&mut alone, Op::Affine(left));
-        let length = self.define(&mut alone, Op::Binary(BinaryOp::Min, left, chunk));
-        let elements = self.elements_from(first, length, |table, at| {
-            (of(&tables, table), [vec![Subscript::index(number)], at[table.row.len()..].to_vec()].concat())
-        });
-        alone.push(elements);
+        self.elements_from(&first, &places(&Subscript::index(number)), &mut alone);
         let dims = vec![(number, Extent::Value(single))];
         body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: alone }));
-        for (table, scratch) in tables.iter().zip(&scratch) {
-            let shape = self.inside(table);
-            let combined = self.combine(table, *scratch, Extent::Value(chunks), &shape, |at| {
-                (table.chunks, [vec![Subscript::index(group)], table.row.clone(), at.to_vec()].concat())
-            });
+        for (table, scratch) in self.tables.iter().zip(&scratch) {
+            let combined = self.combine(table, *scratch, Extent::Value(chunks), &table.shape, &table.place(group));
             body.push(Statement::Loop(combined));
         }
         body
     }
 
-    /// The shape of the part of a table that the loop computes.
-    fn inside(&self, table: &Table) -> Vec<Size> {
-        self.program.buffers[table.whole].shape[table.row.len()..].to_vec()
-    }
-
     /// Scratch for the tables of a group.
     fn scratch(&mut self, table: &Table, each: i64) -> BufferId {
-        let shape = [vec![Size::constant(each)], self.inside(table)].concat();
+        let shape = [vec![Size::constant(each)], table.shape.clone()].concat();
         let Buffer { name, dtype, .. } = &self.program.buffers[table.whole];
         let buffer = Buffer { name: format!("{name}.group"), dtype: *dtype, shape, role: Role::Scratch };
         self.program.buffers.push(buffer)
     }
 
-    /// A loop over the elements from the number `first` on, which go where `to` says.
-    fn elements_from(
-        &mut self,
-        first: Affine<IndexId>,
-        length: ValueId,
-        to: impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>),
-    ) -> Statement {
+    /// Appends a loop over the elements of the chunk that begins with the number `first`.
+    fn elements_from(&mut self, first: &Affine<IndexId>, places: &[Place], body: &mut Block) {
+        let left = Affine::size(self.elements.clone()).sub(first);
+        let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.define(body, Op::Affine(a)));
+        let length = self.define(body, Op::Binary(BinaryOp::Min, left, most));
         let element = self.index("element");
-        let body = self.element(first.add(&Affine::index(element)), to);
-        Statement::Loop(Loop { dims: vec![(element, Extent::Value(length))], kind: LoopKind::Serial, body })
+        let elements = self.element(first.add(&Affine::index(element)), places);
+        let dims = vec![(element, Extent::Value(length))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: elements }));
     }
 
-    /// The body of the keyed loop for the element of a number.
-    fn element(
-        &mut self,
-        number: Affine<IndexId>,
-        to: impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>),
-    ) -> Block {
+    /// The body of the keyed loop for the element of a number. It scatters to `places`.
+    fn element(&mut self, number: Affine<IndexId>, places: &[Place]) -> Block {
         let mut out = vec![];
         let mut at = vec![];
         if let [_] = self.lengths[..] {
@@ -270,43 +259,40 @@ impl Expansion<'_> {
             copier.map_index(*index, at);
         }
         copier.copy(&self.inner.body, &mut out);
-        redirect(&mut out, &self.tables, &to);
+        self.redirect(&mut out, places);
         out
     }
 
-    /// A loop that stores the identity in the elements of a table: `dims` and then one axis for each
-    /// length of `shape`, with the subscripts `lead` before these.
-    fn clear(
-        &mut self,
-        table: &Table,
-        buffer: BufferId,
-        dims: &[(IndexId, Extent)],
-        lead: Vec<Subscript>,
-        shape: &[Size],
-    ) -> Statement {
-        let axes = self.axes(shape);
-        let identity = table.monoid.identity(self.program.buffers[table.whole].dtype);
-        let mut body = vec![];
-        let value = self.define(&mut body, Op::Constant(identity));
-        let at = lead.into_iter().chain(axes.iter().map(|(axis, _)| Subscript::index(*axis))).collect();
-        body.push(Statement::Store { buffer, at, value });
-        Statement::Loop(Loop { dims: [dims, &axes].concat(), kind: LoopKind::Parallel, body })
+    /// Lets a block scatter to these places of the tables.
+    fn redirect(&self, block: &mut Block, places: &[Place]) {
+        for statement in block {
+            if let Statement::Scatter { buffer, at, .. } = statement
+                && let Some((table, place)) = self.tables.iter().zip(places).find(|(table, _)| table.whole == *buffer)
+            {
+                (*buffer, *at) = (place.buffer, place.at(&at[table.row.len()..]));
+            }
+            statement.blocks_mut().for_each(|inner| self.redirect(inner, places));
+        }
     }
 
-    /// A loop over the elements of a table of this shape. Each is the result of those in the tables
-    /// of some chunks, which `from` has one after another.
-    fn combine(
-        &mut self,
-        table: &Table,
-        from: BufferId,
-        chunks: Extent,
-        shape: &[Size],
-        to: impl Fn(&[Subscript]) -> (BufferId, Vec<Subscript>),
-    ) -> Loop {
+    /// A loop that stores the identity in every element at a place, for each setting of `dims`.
+    fn clear(&mut self, table: &Table, place: &Place, mut dims: Vec<(IndexId, Extent)>) -> Statement {
+        let axes = self.axes(&table.shape);
+        let mut body = vec![];
+        let identity = table.monoid.identity(self.program.buffers[place.buffer].dtype);
+        let value = self.define(&mut body, Op::Constant(identity));
+        body.push(Statement::Store { buffer: place.buffer, at: place.at(&subscripts(&axes)), value });
+        dims.extend(axes);
+        Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })
+    }
+
+    /// A loop over a part of a table of this shape. Each element is the result of those in the
+    /// tables of some chunks, which `from` has one after another.
+    fn combine(&mut self, table: &Table, from: BufferId, chunks: Extent, shape: &[Size], to: &Place) -> Loop {
         let dims = self.axes(shape);
         let chunk = self.index("chunk");
         self.joins.push(chunk);
-        let at: Vec<Subscript> = dims.iter().map(|(axis, _)| Subscript::index(*axis)).collect();
+        let at = subscripts(&dims);
         let mut body = vec![];
         let one = Op::Load { buffer: from, view: None, at: [vec![Subscript::index(chunk)], at.clone()].concat() };
         let value = self.define(&mut body, one);
@@ -315,8 +301,7 @@ impl Expansion<'_> {
         let result = self.kernel.values.push(dtype);
         let kind = LoopKind::Reduce(vec![Reduction::monoid(result, table.monoid, order, value)]);
         let reduce = Statement::Loop(Loop { dims: vec![(chunk, chunks)], kind, body });
-        let (buffer, at) = to(&at);
-        let store = Statement::Store { buffer, at, value: result };
+        let store = Statement::Store { buffer: to.buffer, at: to.at(&at), value: result };
         Loop { dims, kind: LoopKind::Parallel, body: vec![reduce, store] }
     }
 
@@ -340,23 +325,10 @@ impl Expansion<'_> {
     }
 }
 
-/// A quotient of sizes that are not negative, rounded up.
-fn up(size: &Size, by: &Size) -> Size {
-    (&(size + by) - &Size::constant(1)).floor_div(by)
+fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
+    dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
 }
 
 fn holds_loop(statement: &Statement) -> bool {
     statement.repeats() || statement.blocks().flatten().any(holds_loop)
-}
-
-/// Lets a block scatter to other tables.
-fn redirect(block: &mut Block, tables: &[Table], to: &impl Fn(&Table, &[Subscript]) -> (BufferId, Vec<Subscript>)) {
-    for statement in block {
-        if let Statement::Scatter { buffer, at, .. } = statement
-            && let Some(table) = tables.iter().find(|table| table.whole == *buffer)
-        {
-            (*buffer, *at) = to(table, at);
-        }
-        statement.blocks_mut().for_each(|inner| redirect(inner, tables, to));
-    }
 }

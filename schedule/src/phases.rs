@@ -42,7 +42,7 @@ fn results(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<Ve
     if prefixes.is_empty() || prefixes.iter().any(|(_, prefix)| prefix.single().is_none()) || !choice.grants(true) {
         return None;
     }
-    let count = extent.ceil_div(SCAN_CHUNK as i64);
+    let count = extent.ceil_div(&(SCAN_CHUNK as i64).into());
     let buffer = |(value, _): (ValueId, &Prefix)| {
         let name = format!("{}.{value}.chunks", part.kernel.name);
         program.buffers.push(Buffer { name, dtype: Dtype::U64, shape: vec![count.clone()], role: Role::Temp })

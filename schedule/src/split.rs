@@ -220,7 +220,7 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
     let count = match sabotage::on(Bug::LastChunk) {
         true => product.floor_div(&Size::constant(LANES_CHUNK as i64)),
-        false => product.ceil_div(LANES_CHUNK as i64),
+        false => product.ceil_div(&(LANES_CHUNK as i64).into()),
     };
     let index = kernel.indices.push(Index { name: format!("chunk.{}", kernel.indices.len()) });
     let mut buffers = vec![];

@@ -168,7 +168,7 @@ fn independent(program: &Program, kernel: &Kernel) -> bool {
 /// The buffers for the sums of a column's blocks, and the loop that combines them.
 fn join(program: &mut Program, kernel: &mut Kernel, column: &Column<'_>) -> (Vec<BufferId>, Loop, IndexId) {
     let index = kernel.indices.push(Index { name: format!("block.{}", kernel.indices.len()) });
-    let blocks = column.height.ceil_div(BLOCK as i64);
+    let blocks = column.height.ceil_div(&(BLOCK as i64).into());
     let (mut buffers, mut body, mut joined) = (vec![], vec![], vec![]);
     if let LoopKind::Reduce(reductions) = &column.reduce.kind {
         for r in reductions.iter().filter_map(Reduction::single) {

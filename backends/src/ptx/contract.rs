@@ -87,7 +87,7 @@ impl Tiled {
         let side = self.side();
         let mut counts: Vec<Size> =
             self.groups.batch.iter().map(|(_, e)| e.as_size().cloned().unwrap_or_default()).collect();
-        counts.extend([&self.groups.rows, &self.groups.columns].map(|dims| length(dims).ceil_div(side)));
+        counts.extend([&self.groups.rows, &self.groups.columns].map(|dims| length(dims).ceil_div(&side.into())));
         counts
     }
 

@@ -78,7 +78,7 @@ impl Transpose {
         let Some((last, others)) = across.extents.split_last() else { return vec![] };
         let mut tiles = others.to_vec();
         let outer = tiles.remove(across.outer);
-        tiles.extend([outer.ceil_div(*side), last.ceil_div(*side)]);
+        tiles.extend([outer.ceil_div(&(*side).into()), last.ceil_div(&(*side).into())]);
         tiles
     }
 }

@@ -242,8 +242,8 @@ impl Transpose {
         let Some((last, _)) = self.extents.split_last() else { return vec![] };
         let mut range = self.extents.clone();
         range.pop();
-        let high = range.remove(self.outer).ceil_div(self.height);
-        range.extend([last.ceil_div(Transpose::ROWS), high]);
+        let high = range.remove(self.outer).ceil_div(&self.height.into());
+        range.extend([last.ceil_div(&Transpose::ROWS.into()), high]);
         range
     }
 }
@@ -276,7 +276,7 @@ impl Tiles {
 
     /// The range of the part: blocks, and strips of columns if there are no rows to take whole.
     pub fn range(&self) -> Vec<Size> {
-        let strips = if self.rows == 0 { self.width.ceil_div(Tiles::STRIP) } else { Size::constant(1) };
-        vec![self.height.ceil_div(BLOCK as i64), strips]
+        let strips = if self.rows == 0 { self.width.ceil_div(&Tiles::STRIP.into()) } else { Size::constant(1) };
+        vec![self.height.ceil_div(&(BLOCK as i64).into()), strips]
     }
 }

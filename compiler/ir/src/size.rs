@@ -166,18 +166,18 @@ impl Size {
         }
     }
 
-    /// `self / group`, rounded up. Its [wrapping value](Size::wrapping) is computed from the
-    /// wrapping value of `self`.
-    pub fn ceil_div(&self, group: i64) -> Size {
-        if let Some(count) = self.as_constant() {
-            return Size::constant(count.div_euclid(group) + i64::from(count.rem_euclid(group) > 0));
+    /// `self / divisor`, rounded up. Its [wrapping value](Size::wrapping) is computed from the
+    /// wrapping value of `self`. The divisor is positive.
+    pub fn ceil_div(&self, divisor: &Size) -> Size {
+        if let (Some(count), Some(by)) = (self.as_constant(), divisor.as_constant().filter(|by| *by > 0)) {
+            return Size::constant(count.div_euclid(by) + i64::from(count.rem_euclid(by) > 0));
         }
         // Dividing the coefficients would be wrong for a product that wraps, and adding to the
         // dividend would be wrong if it is close to 2^63.
-        let divide = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(Size::constant(group))));
+        let divide = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(divisor.clone())));
         let down = divide(self.clone());
-        let rest = self - &(&Size::constant(group) * &down);
-        &down + &divide(&rest + &Size::constant(group - 1))
+        let rest = self - &(divisor * &down);
+        &down + &divide(&(&rest + divisor) - &Size::constant(1))
     }
 
     /// `self / divisor`, if the divisor is a single product that every term contains.

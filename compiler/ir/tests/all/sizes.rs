@@ -44,8 +44,8 @@ fn quotients_are_those_of_arithmetic() {
         for by in 1..6 {
             assert_eq!(n().floor_div(&k(by)).eval(&at(value, 0)), Ok(value.div_euclid(by)));
             let up = value.div_euclid(by) + i64::from(value.rem_euclid(by) > 0);
-            assert_eq!(n().ceil_div(by).eval(&at(value, 0)), Ok(up), "{value} / {by}");
-            assert_eq!(k(value).ceil_div(by), k(up), "{value} / {by}");
+            assert_eq!(n().ceil_div(&k(by)).eval(&at(value, 0)), Ok(up), "{value} / {by}");
+            assert_eq!(k(value).ceil_div(&k(by)), k(up), "{value} / {by}");
         }
     }
     for by in [0, -1] {
