@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::EntityRef;
 use ir::build::Builder;
-use ir::checked::{self, Checked, ExprId, Factor, GuardId, IndexId, Kind, LoopId, RecurrenceId};
+use ir::checked::{self, Checked, ExprId, GuardId, IndexId, Kind, LoopId, RecurrenceId};
 use ir::nest::{
     self, Block, BufferId, Extent, FunctionId, Input, Kernel, LoopKind, Merge, Op, ReducerId, Statement, Subscript,
     ValueId,
@@ -192,6 +192,11 @@ impl<'a> Emitter<'a> {
         self.bindings.insert(index, Bound { to: Binding::Affine(to), depth: self.frames.len() });
     }
 
+    /// Binds an index of the next block to be opened to a value.
+    pub fn bind_value(&mut self, index: IndexId, to: ValueId) {
+        self.bindings.insert(index, Bound { to: Binding::Value(to), depth: self.frames.len() });
+    }
+
     /// Binds indices to the subscripts of an access that is computed in the innermost block.
     fn bind_to(&mut self, indices: &[IndexId], at: &[Binding]) {
         let depth = self.frames.len() - 1;
@@ -208,6 +213,12 @@ impl<'a> Emitter<'a> {
         self.builder.begin();
         self.frames.push(Frame { guard, memo: BTreeMap::new() });
         Ok(())
+    }
+
+    /// Opens a block for an expression under the condition of the branch that it was written in.
+    pub fn open_for(&mut self, id: ExprId) -> Result<(), LowerError> {
+        let (around, own) = (self.frames[self.frames.len() - 1].guard, self.known.checked.exprs[id].guard);
+        self.open(if self.known.checked.within(own, around) { own } else { around })
     }
 
     /// Closes the innermost block.
@@ -240,21 +251,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Merges a value into an element.
-    pub fn merge(
-        &mut self,
-        buffer: BufferId,
-        at: &[Affine<IndexId>],
-        value: ValueId,
-        monoid: Monoid,
-    ) -> Result<(), LowerError> {
-        self.count()?;
-        let at = at.iter().map(|s| self.subscript(s)).collect::<Result<_, _>>()?;
-        self.builder.push(Statement::Scatter { buffer, at, value, monoid });
-        Ok(())
-    }
-
-    fn count(&mut self) -> Result<(), LowerError> {
+    pub fn count(&mut self) -> Result<(), LowerError> {
         *self.statements += 1;
         if *self.statements > MAX_STATEMENTS { Err(LowerError::TooLarge) } else { Ok(()) }
     }
@@ -263,7 +260,7 @@ impl<'a> Emitter<'a> {
         self.op(Op::Affine(affine))
     }
 
-    fn size(&mut self, size: &Size) -> Result<ValueId, LowerError> {
+    pub fn size(&mut self, size: &Size) -> Result<ValueId, LowerError> {
         self.integer(Affine::size(size.clone()))
     }
 
@@ -306,7 +303,7 @@ impl<'a> Emitter<'a> {
         Ok(Binding::Value(self.op(Op::Binary(BinaryOp::Add, total, rest))?))
     }
 
-    fn subscript(&mut self, affine: &Affine<IndexId>) -> Result<Subscript, LowerError> {
+    pub fn subscript(&mut self, affine: &Affine<IndexId>) -> Result<Subscript, LowerError> {
         Ok(match self.affine(affine)? {
             Binding::Affine(affine) => Subscript::Affine(affine),
             Binding::Value(value) => Subscript::Value(value),
@@ -411,11 +408,9 @@ impl<'a> Emitter<'a> {
                 return self.element(*array, &at);
             }
             Kind::Reduce { op, over, body, order, prefix, by } => {
-                if !by.is_empty() && !self.known.facts.steps(id).is_empty() {
-                    return Err(LowerError::Loop(expr.origin));
-                }
                 if !by.is_empty() {
-                    return Err(LowerError::Malformed("a reduction by key that cannot stand on its own"));
+                    // It stands on its own unless it is in the step of a loop in a kernel.
+                    return Err(LowerError::Loop(expr.origin));
                 }
                 // The last prefix of a scan must have the bits that the scan gives.
                 let order = if prefix.is_some() { Order::Scan } else { *order };
@@ -532,53 +527,6 @@ impl<'a> Emitter<'a> {
             }
         };
         Ok(State { merge: Merge::Reducer(id), inputs: vec![Input::Value(input), Input::Number], result: 1 })
-    }
-
-    /// Merges the body of a reduction by key into its table: `factors` are the conditions that are
-    /// left, and `inner` the indices that only the body mentions.
-    pub fn scatter(
-        &mut self,
-        factors: &[Factor],
-        body: ExprId,
-        inner: &[IndexId],
-        merge: &mut dyn FnMut(&mut Self, ValueId) -> Result<(), LowerError>,
-    ) -> Result<(), LowerError> {
-        let guard = self.frames[self.frames.len() - 1].guard;
-        let Some((factor, rest)) = factors.split_first() else {
-            let dims = self.bind_box(inner)?;
-            self.open(guard)?;
-            let value = self.compute(body)?;
-            merge(self, value)?;
-            let block = self.close();
-            self.builder.loop_(LoopKind::Parallel, dims, block);
-            return Ok(());
-        };
-        let condition = match factor {
-            Factor::Holds(condition) => self.value(*condition)?,
-            Factor::Key { of, key } => self.bind_key(*of, *key)?,
-        };
-        let next = self.known.checked.exprs[rest.first().map_or(body, Factor::expr)].guard;
-        self.open(if self.known.checked.within(next, guard) { next } else { guard })?;
-        self.scatter(rest, body, inner, merge)?;
-        let then = self.close();
-        self.count()?;
-        self.builder.push(Statement::If { condition, then, otherwise: vec![], results: vec![] });
-        Ok(())
-    }
-
-    /// Binds an index to a key in the next block, and says whether the key is a value of the index.
-    fn bind_key(&mut self, of: IndexId, key: ExprId) -> Result<ValueId, LowerError> {
-        let mut value = self.value(key)?;
-        if self.builder.dtype(value) != Dtype::I64 {
-            // A `u64` beyond the range is below 0, and no value of the index.
-            value = self.op(Op::Cast(Dtype::I64, value))?;
-        }
-        let (zero, extent) = (self.op(Op::Constant(Scalar::I64(0)))?, self.known.facts.size(of)?);
-        let extent = self.size(&extent)?;
-        let low = self.op(Op::Compare(CompareOp::Ge, value, zero))?;
-        let high = self.op(Op::Compare(CompareOp::Lt, value, extent))?;
-        self.bindings.insert(of, Bound { to: Binding::Value(value), depth: self.frames.len() });
-        self.op(Op::Binary(BinaryOp::And, low, high))
     }
 
     /// The number of leading indices with extents that do not depend on those before them.

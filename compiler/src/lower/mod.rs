@@ -28,6 +28,7 @@
 //! operand    expressions to operands, and the kernels that these need
 //! emit       the inside of a kernel
 //! recurrence kernels that complete the arrays of a recurrence
+//! keyed      reductions by key, which merge elements into tables
 //! reduce     scans and contractions, which have a special form of kernel
 //! repeat     loops whose steps run kernels
 //! result     operands to output buffers
@@ -36,6 +37,7 @@
 
 mod emit;
 mod facts;
+mod keyed;
 mod operand;
 mod prune;
 mod recurrence;

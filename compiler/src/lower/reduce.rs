@@ -1,11 +1,10 @@
 //! Scans and contractions: the operations with a special form of kernel.
 
-use ir::checked::{Checked, ExprId, Factor, IndexId, Prefix};
+use ir::checked::{Checked, ExprId, IndexId, Prefix};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, Size, nest};
+use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, nest};
 
-use super::operand::{Element, Operand, plain};
 use super::{LowerError, Lowering};
 
 impl Lowering<'_> {
@@ -54,41 +53,6 @@ impl Lowering<'_> {
                 Ok(())
             })
         })
-    }
-
-    /// A reduction by key: one pass over the elements, which are merged into a table. The table has
-    /// an axis for each free index. Those that decide which elements take part come first, then
-    /// those of the keys and of the body.
-    pub fn keyed(
-        &mut self,
-        id: ExprId,
-        monoid: Monoid,
-        over: &[IndexId],
-        by: &[Factor],
-        body: ExprId,
-    ) -> Result<Operand, LowerError> {
-        let facts = &self.known.facts;
-        let keys: Vec<IndexId> = by.iter().filter_map(Factor::key_of).collect();
-        let decides = |i: &IndexId| !keys.contains(i) && by.iter().any(|f| facts.free(f.expr()).contains(i));
-        let (outer, others): (Vec<IndexId>, Vec<IndexId>) = facts.free(id).iter().partition(|i| decides(i));
-        let inner: Vec<IndexId> = others.iter().copied().filter(|i| !keys.contains(i)).collect();
-        let sizes = keys.iter().map(|i| facts.size(*i)).collect::<Result<Vec<_>, _>>()?;
-        let count = sizes.iter().fold(Size::constant(1), |product, size| &product * size);
-        let axes = [outer.clone(), others].concat();
-        let table = self.temporary(id, &axes)?;
-        let buffer = self.kernel(id, table, |k, buffer| {
-            k.parallel(&outer, |k| {
-                k.stay_inside();
-                let dims = k.bind_box(over)?;
-                k.open(Checked::TOP)?;
-                k.scatter(by, body, &inner, &mut |k, value| k.merge(buffer, &plain(&axes), value, monoid))?;
-                let elements = k.close();
-                let kind = LoopKind::Keyed { keys: count, row: outer.len() };
-                k.push(Statement::Loop(Loop { dims, kind, body: elements }));
-                Ok(())
-            })
-        })?;
-        Ok(Operand::Element(Element { buffer, view: None, at: plain(&axes) }))
     }
 
     /// A contraction kept as one statement: a prologue for each factor, the sum, a store.
