@@ -245,13 +245,13 @@ def pulls(at, mass, softening):
     return (mass / ((apart**2).sum(-1) + softening**2) ** 1.5)[..., None] * apart
 
 
-def heat(t, up, down, left, right, k):
+def heat_step(t, up, down, left, right, k):
     """In f32, with the roundings of the source."""
     return t + k * (up + down + left + right - 4 * t)
 
 
 def heat_inner(t, k):
-    return heat(t[1:-1, 1:-1], t[:-2, 1:-1], t[2:, 1:-1], t[1:-1, :-2], t[1:-1, 2:], k)
+    return heat_step(t[1:-1, 1:-1], t[:-2, 1:-1], t[2:, 1:-1], t[1:-1, :-2], t[1:-1, 2:], k)
 
 
 def heat_fixed(t, k):
@@ -263,7 +263,7 @@ def heat_fixed(t, k):
 
 def heat_insulated(t, k):
     p = np.pad(t, 1, mode="edge")
-    return heat(t, p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:], k)
+    return heat_step(t, p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:], k)
 
 
 def squares(query, base):

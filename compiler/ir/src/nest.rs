@@ -324,9 +324,8 @@ pub enum Statement {
     },
     /// Merges a value into an element of a table: `element = element o value`. In a
     /// [`LoopKind::Keyed`] the elements that the loop computes begin as the identity, and their
-    /// values are merged in its order; elsewhere (after scheduling) they are merged one after
-    /// another. Only one statement of a program scatters to a table, and the kernel loads from it
-    /// nothing of it.
+    /// values are merged in its order. There, one statement alone scatters to a table, and the loop
+    /// loads nothing from it. Elsewhere (after scheduling) values are merged one after another.
     Scatter {
         /// The table.
         buffer: BufferId,

@@ -61,11 +61,13 @@ pub const KEYED_CHUNK: i64 = 4096;
 /// the number of keys and at least [`KEYED_CHUNK`]; 2^62 if the former is larger.
 pub const fn keyed_chunk(keys: i64) -> i64 {
     let least = keys.saturating_mul(4);
-    let mut chunk = KEYED_CHUNK;
-    while chunk < least && chunk < 1 << 62 {
-        chunk *= 2;
+    if least <= KEYED_CHUNK {
+        KEYED_CHUNK
+    } else if least >= 1 << 62 {
+        1 << 62
+    } else {
+        (least as u64).next_power_of_two() as i64
     }
-    chunk
 }
 
 /// The order in which a reduction takes its elements; see the documentation of this module for the

@@ -172,12 +172,10 @@ impl Size {
         if let (Some(count), Some(by)) = (self.as_constant(), divisor.as_constant().filter(|by| *by > 0)) {
             return Size::constant(count.div_euclid(by) + i64::from(count.rem_euclid(by) > 0));
         }
-        // Dividing the coefficients would be wrong for a product that wraps, and adding to the
-        // dividend would be wrong if it is close to 2^63.
-        let divide = |size: Size| Size::atom(Atom::FloorDiv(Box::new(size), Box::new(divisor.clone())));
-        let down = divide(self.clone());
-        let rest = self - &(divisor * &down);
-        &down + &divide(&(&rest + divisor) - &Size::constant(1))
+        // Not `(self + divisor - 1) / divisor`, which wraps if `self` is close to 2^63, and not by
+        // `floor_div`: dividing the coefficients would be wrong for a product that wraps.
+        let before = self - &Size::constant(1);
+        &Size::atom(Atom::FloorDiv(Box::new(before), Box::new(divisor.clone()))) + &Size::constant(1)
     }
 
     /// `self / divisor`, if the divisor is a single product that every term contains.

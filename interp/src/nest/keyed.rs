@@ -6,7 +6,7 @@ use ir::nest::{BufferId, Loop, Statement, Subscript};
 use ir::order::keyed_chunk;
 use ir::{Monoid, Scalar, Size, visit};
 
-use super::{Machine, Problem, Step, Stop, slot};
+use super::{Contents, Machine, Problem, Step, Stop, slot};
 use crate::reduce::ByKey;
 use crate::scalar::binary;
 
@@ -72,7 +72,7 @@ impl<'p> Machine<'p, '_> {
         }
         let before = self.get_stored(statement, buffer, element)?;
         let (clock, memory) = (self.clock, &mut self.memory[slot(buffer)]);
-        let super::Contents::Own(array) = &mut memory.contents else {
+        let Contents::Own(array) = &mut memory.contents else {
             return Err(Stop::Access(statement, Problem::NotWritable));
         };
         memory.stored[element] = clock;

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::array::ArrayRef;
 use ir::bind::{Binding, Fault};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, LoopId, Prefix, RecurrenceId, Subscript};
-use ir::order::keyed_chunk;
+use ir::checked::{Checked, ExprId, Extent, IndexId, Kind, LoopId, Prefix, RecurrenceId, Subscript};
 use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Order, ReduceOp, Scalar, Size};
 
 use super::Functions;
@@ -15,7 +14,6 @@ use super::facts::{Facts, Keep};
 use super::loops::State;
 use super::recurrence::Arrays;
 use super::reduce::{Prefixes, Reducing, of_none};
-use crate::reduce::ByKey;
 use crate::scalar::{self, Evaluator};
 
 /// The number of settings that all expressions together may remember, beyond one for each.
@@ -268,7 +266,7 @@ impl<'a> Machine<'a> {
         Ok(value)
     }
 
-    fn cells(&mut self, id: ExprId) -> &mut [Option<Scalar>] {
+    pub fn cells(&mut self, id: ExprId) -> &mut [Option<Scalar>] {
         let Machine { facts, indices, cells, shapes, room, .. } = self;
         let free = facts.free(id);
         let count = shapes[id].iter().map(|n| usize::try_from(*n).unwrap_or(0)).product::<usize>();
@@ -399,65 +397,6 @@ impl<'a> Machine<'a> {
             left = advance(&mut at, &extents);
         }
         Ok(reduction.finish())
-    }
-
-    /// A reduction by key, which gives the results of all keys at once.
-    fn keyed(&mut self, id: ExprId, monoid: Monoid, over: &[IndexId], by: &[Factor], body: ExprId) -> Step<Scalar> {
-        let keys: Vec<IndexId> = by.iter().filter_map(Factor::key_of).collect();
-        let lengths = keys.iter().map(|index| self.extent(*index)).collect::<Step<Vec<_>>>()?;
-        let own: Vec<i64> = keys.iter().map(|index| self.indices[*index]).collect();
-        let count = lengths.iter().fold(1i64, |product, length| product.wrapping_mul(*length));
-        let chunk = keyed_chunk(count);
-        let extents = over.iter().map(|index| self.extent(*index)).collect::<Step<Vec<_>>>()?;
-        let dtype = self.checked.exprs[id].ty.dtype;
-        let mut found: BTreeMap<Vec<i64>, ByKey> = BTreeMap::new();
-        let mut at = vec![0; over.len()];
-        let mut left = extents.iter().all(|n| *n > 0);
-        let mut number = 0;
-        while left {
-            over.iter().zip(&at).for_each(|(index, value)| self.set(*index, *value));
-            if self.takes_part(by)? {
-                let value = self.value(body)?;
-                let setting = keys.iter().map(|index| self.indices[*index]).collect();
-                found.entry(setting).or_insert_with(|| ByKey::new(monoid, dtype)).push(monoid, number / chunk, value);
-            }
-            number += 1;
-            left = advance(&mut at, &extents);
-        }
-        let mut result = monoid.identity(dtype);
-        let all = usize::try_from(count).is_ok_and(|count| count <= self.room);
-        let mut at = vec![0; keys.len()];
-        let mut left = all && lengths.iter().all(|n| *n > 0);
-        let mut values: BTreeMap<Vec<i64>, Scalar> =
-            found.into_iter().map(|(setting, by_key)| (setting, by_key.finish(monoid))).collect();
-        if let Some(value) = values.get(&own) {
-            result = *value;
-        }
-        while left {
-            keys.iter().zip(&at).for_each(|(index, value)| self.set(*index, *value));
-            self.cells(id)[0] = Some(values.remove(&at).unwrap_or(monoid.identity(dtype)));
-            left = advance(&mut at, &lengths);
-        }
-        keys.iter().zip(own).for_each(|(index, value)| self.set(*index, value));
-        Ok(result)
-    }
-
-    /// Whether the current element takes part in a reduction by key; sets the indices of its keys.
-    fn takes_part(&mut self, by: &[Factor]) -> Step<bool> {
-        for factor in by {
-            let holds = match factor {
-                Factor::Holds(condition) => self.value(*condition)? == Scalar::Bool(true),
-                Factor::Key { of, key } => {
-                    let (key, length) = (self.integer(*key)?, self.extent(*of)?);
-                    self.set(*of, key);
-                    (0..length).contains(&key)
-                }
-            };
-            if !holds {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// The number of leading indices with extents that do not depend on the ones before them.

@@ -12,6 +12,7 @@
 
 mod facts;
 mod faults;
+mod keyed;
 mod loops;
 mod machine;
 mod recurrence;

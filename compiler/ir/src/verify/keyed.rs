@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{Checker, Result, fail};
-use crate::nest::{IndexId, Kernel, Loop, LoopKind, Statement, Subscript};
+use crate::nest::{IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript};
 use crate::sched::is_scalar;
 use crate::visit;
 
-/// A loop by keys becomes several kernels. So it stands at the top of its kernel, or on its own,
+/// A keyed loop becomes several kernels. So it stands at the top of its kernel, or on its own,
 /// with scalars before it, in a parallel loop there.
 pub(super) fn apart(k: &Kernel) -> Result {
     let keyed = |s: &Statement| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. }));
@@ -32,27 +32,38 @@ pub(super) fn apart(k: &Kernel) -> Result {
 }
 
 impl Checker<'_> {
-    /// The tables of a keyed loop: nothing else is stored, and the leading subscripts come from
-    /// outside.
+    /// The tables of a keyed loop: nothing else is stored, one statement alone scatters to each, the
+    /// loop loads nothing from them, and the leading subscripts come from outside.
     pub(super) fn keyed(&self, statement: &Statement, l: &Loop, row: usize) -> Result {
         let bound: BTreeSet<IndexId> = l.dims.iter().map(|(i, _)| *i).chain(visit::bound_indices(&l.body)).collect();
         let outside = |at: &Subscript| match at {
             Subscript::Affine(a) => a.terms().iter().all(|(index, _)| !bound.contains(index)),
             Subscript::Value(_) => false,
         };
+        let (mut tables, mut loaded) = (BTreeSet::new(), BTreeSet::new());
         let mut wrong = None;
         visit::for_each_statement(&l.body, &mut |inner| match inner {
             Statement::Scatter { at, .. } if at.len() < row || !at[..row].iter().all(outside) => {
                 wrong = Some("a table with subscripts of its row that come from inside");
             }
+            Statement::Scatter { buffer, .. } => {
+                if !tables.insert(*buffer) {
+                    wrong = Some("two statements scatter to one table");
+                }
+            }
             Statement::Store { .. } => wrong = Some("a keyed loop stores nothing but to tables"),
-            Statement::Scatter { .. }
-            | Statement::Let { .. }
+            Statement::Let { op: Op::Load { buffer, .. }, .. } => {
+                loaded.insert(*buffer);
+            }
+            Statement::Let { .. }
             | Statement::If { .. }
             | Statement::Loop(_)
             | Statement::While(_)
             | Statement::Contract(_) => {}
         });
+        if !tables.is_disjoint(&loaded) {
+            wrong = Some("a keyed loop loads from a table to which it scatters");
+        }
         wrong.map_or(Ok(()), |wrong| self.fail(Some(statement), wrong))
     }
 }

@@ -328,6 +328,14 @@ fn reductions_and_scans() {
             "`keyed 5 row 1 over i < n {`: a table with subscripts of its row that come from inside",
         ),
         (
+            "keyed 5 row 0 over i < n { v0 = load %x[i] scatter %t[0], sum v0 scatter %t[1], sum v0 }",
+            "`keyed 5 row 0 over i < n {`: two statements scatter to one table",
+        ),
+        (
+            "keyed 5 row 0 over i < n { v0 = load %t[i] scatter %t[0], sum v0 }",
+            "`keyed 5 row 0 over i < n {`: a keyed loop loads from a table to which it scatters",
+        ),
+        (
             "v0 = load %x[0] scatter %x[0], sum v0",
             "`scatter %x[0], sum v0`: only outputs, temporaries and scratch are tables",
         ),

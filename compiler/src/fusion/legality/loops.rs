@@ -132,7 +132,7 @@ fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, 
 /// Whether loops of these kinds may share the matching indices.
 fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     let all = |l: &Loop| l.dims.len() == matched.len();
-    // A loop by keys stands on its own in its parallel loop, because it becomes several kernels.
+    // A keyed loop stands on its own in its parallel loop, because it becomes several kernels.
     if matched.is_empty() || has_keyed(&first.body) || has_keyed(&second.body) {
         return false;
     }
@@ -152,7 +152,7 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     }
 }
 
-/// Whether a loop by keys is among the statements of a body.
+/// Whether a keyed loop is among the statements of a body.
 fn has_keyed(body: &Block) -> bool {
     body.iter().any(|s| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. })))
 }
