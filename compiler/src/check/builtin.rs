@@ -10,6 +10,7 @@ use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, Size, UnaryOp};
 use super::arena::{Arena, Branch, Here};
 use super::derived::{DERIVED, derived};
 use super::expr::Use;
+use super::literal::Nature;
 use super::reducers::{REDUCERS, reducer};
 use super::{Checker, Side, codes, origin, other_languages, random};
 
@@ -106,6 +107,11 @@ pub(super) fn is_scalar_function(name: &str, arguments: usize) -> bool {
     scalar(name, arguments).is_some()
 }
 
+/// Whether this names a scalar function with that number of arguments that floats have.
+pub(super) fn takes_floats(name: &str, arguments: usize) -> bool {
+    scalar(name, arguments).is_some_and(|f| f.domain != Domain::Ints)
+}
+
 /// Whether this names a function that gives floats.
 pub(super) fn is_float_function(name: &str) -> bool {
     random::function(name).is_some()
@@ -183,7 +189,8 @@ impl Checker<'_> {
                 let x = self.expr(*x, None, here.guard)?;
                 let axis = self.literal_axis(*k, self.arena.ty(x).shape.len())?;
                 let axis = if sabotage::on(Bug::SizeOfAxis) { 0 } else { axis };
-                Some(self.arena.size_node(self.arena.ty(x).shape[axis].clone(), here))
+                let size = self.arena.size_node(self.arena.ty(x).shape[axis].clone(), here);
+                self.in_context(size, want, here)
             }
             ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, here),
             ("concat", [_, _, ..]) => self.concat(&positional, axis, want, here),
@@ -294,10 +301,10 @@ impl Checker<'_> {
         if let Definition::Math(MathFn::Pow) = definition {
             return self.power(args[0], args[1], want, here);
         }
-        // A function of floats gives an all-literal argument the type of its context, or `f32`.
-        let literal = args.iter().all(|a| self.is_literal(*a));
+        // A function of floats gives arguments without a type that of its context, or `f32`.
+        let untyped = args.iter().all(|a| self.nature(*a) != Nature::Typed);
         let want = match (want, domain) {
-            (None, Domain::Floats) if literal => Some(Dtype::F32),
+            (None, Domain::Floats) if untyped => Some(Dtype::F32),
             _ => want,
         };
         let operands = self.same_type(args, Use::Computed, want, here)?;

@@ -11,6 +11,7 @@ use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
+use super::literal::Nature;
 use super::reduce::Indexed;
 use super::scope::Binding;
 use super::{Checker, MAX_EXPRS, builtin, codes, other_languages};
@@ -24,6 +25,9 @@ pub(super) enum Use {
     Computed,
     /// They are compared: also integers of different types.
     Compared,
+    /// They are compared for equality. An index or size stays an integer next to a float, because
+    /// a float that is to equal one is meant as a key.
+    Equated,
 }
 
 impl Use {
@@ -31,7 +35,7 @@ impl Use {
     fn dtype(self, dtype: Dtype) -> Dtype {
         match self {
             Use::Moved => dtype,
-            Use::Computed | Use::Compared => dtype.compute(),
+            Use::Computed | Use::Compared | Use::Equated => dtype.compute(),
         }
     }
 }
@@ -104,7 +108,11 @@ impl<'a> Checker<'a> {
         let span = here.span;
         match self.scope.get(name).cloned() {
             Some(Binding::Value(value)) => return Some(value),
-            Some(Binding::Size(size)) => return Some(self.arena.size_node(size, here)),
+            Some(Binding::Index(value)) => return self.in_context(value, want, here),
+            Some(Binding::Size(size)) => {
+                let value = self.arena.size_node(size, here);
+                return self.in_context(value, want, here);
+            }
             Some(Binding::Literal(first)) => return self.expr(first, want, guard),
             Some(Binding::Broken) => return None,
             None => {}
@@ -163,10 +171,10 @@ impl<'a> Checker<'a> {
         want: Option<Dtype>,
         here: Here,
     ) -> Option<Vec<ExprId>> {
-        let literal: Vec<bool> = asts.iter().map(|a| self.is_literal(*a)).collect();
+        let natures: Vec<Nature> = asts.iter().map(|a| self.nature(*a)).collect();
         let mut values: Vec<Option<ExprId>> = vec![None; asts.len()];
         let mut failed = false;
-        for k in (0..asts.len()).filter(|k| !literal[*k]) {
+        for k in (0..asts.len()).filter(|k| natures[*k] == Nature::Typed) {
             values[k] = self.expr(asts[k], want, here.guard);
             failed |= values[k].is_none();
         }
@@ -176,14 +184,20 @@ impl<'a> Checker<'a> {
         }
         let point = asts.iter().any(|a| self.has_point(*a));
         let default = if point { Dtype::F32 } else { Dtype::I64 };
-        let dtype = used.dtype(known.or(want).unwrap_or(default));
-        for k in (0..asts.len()).filter(|k| literal[*k]) {
+        let mut dtype = used.dtype(known.or(want).unwrap_or(default));
+        if known.is_none() && natures.contains(&Nature::Sizes) {
+            dtype = Nature::Sizes.dtype(dtype);
+        }
+        for k in (0..asts.len()).filter(|k| natures[*k] != Nature::Typed) {
+            let integer = used == Use::Equated && natures[k] == Nature::Sizes && known.is_some();
+            let dtype = if integer { Dtype::I64 } else { natures[k].dtype(dtype) };
             values[k] = self.expr(asts[k], Some(dtype), here.guard);
         }
         let values: Vec<ExprId> = values.into_iter().collect::<Option<_>>()?;
         let differs = values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) != dtype);
         let Some((other, id)) = differs else { return Some(values) };
-        if used == Use::Compared && values.iter().all(|v| self.arena.dtype(*v).is_int()) {
+        let compared = matches!(used, Use::Compared | Use::Equated);
+        if compared && values.iter().all(|v| self.arena.dtype(*v).is_int()) {
             return Some(values);
         }
         let (first, of) = match values.iter().zip(asts).find(|(v, _)| used.dtype(self.arena.dtype(**v)) == dtype) {
@@ -209,9 +223,9 @@ impl<'a> Checker<'a> {
         let width = |d: Dtype| (d.is_float(), d.bytes());
         let index = values.iter().any(|v| matches!(self.arena.out.exprs[*v].kind, Kind::Index(_)));
         let (from, to) = match width(used.dtype(first)) < width(used.dtype(other)) {
-            true if used == Use::Compared && index => (*id, Dtype::I64),
+            true if compared && index => (*id, Dtype::I64),
             true => (of, used.dtype(other)),
-            false if used == Use::Compared && index => (of, Dtype::I64),
+            false if compared && index => (of, Dtype::I64),
             false => (*id, used.dtype(first)),
         };
         if first != Dtype::Bool && other != Dtype::Bool {
@@ -236,7 +250,8 @@ impl<'a> Checker<'a> {
             _ => {}
         }
         if let Some(op) = comparison(op) {
-            let both = self.same_type(&[left, right], Use::Compared, None, here)?;
+            let used = if matches!(op, CompareOp::Eq | CompareOp::Ne) { Use::Equated } else { Use::Compared };
+            let both = self.same_type(&[left, right], used, None, here)?;
             return self.compare_numbers(op, both[0], both[1], here);
         }
         let (a, b) = self.operands(left, right, want, here)?;
@@ -283,22 +298,24 @@ impl<'a> Checker<'a> {
         let condition_span = self.ast(condition).span;
         let condition = self.expr(condition, None, here.guard)?;
         self.expect_dtype(condition, Dtype::Bool, "`if`", condition_span)?;
-        let (literal_then, literal_else) = (self.is_literal(then), self.is_literal(otherwise));
+        let natures = [self.nature(then), self.nature(otherwise)];
+        let both = natures[0].max(natures[1]);
         let mut want = want;
-        if literal_then && literal_else && want.is_none() {
+        if both != Nature::Typed {
             let point = self.has_point(then) || self.has_point(otherwise);
-            want = Some(if point { Dtype::F32 } else { Dtype::I64 });
+            want = Some(both.dtype(want.unwrap_or(if point { Dtype::F32 } else { Dtype::I64 })));
         }
-        // A literal branch takes the other's type, so the other one is looked at first.
+        // A branch without a type of its own takes the other's, so the other is looked at first.
         let mut branches = [None, None];
-        let order = if literal_then { [1, 0] } else { [0, 1] };
+        let first = natures[0] == Nature::Literal || natures[0] < natures[1];
+        let order = if first { [1, 0] } else { [0, 1] };
         for k in order {
             let ast = [then, otherwise][k];
             let known = self.condition(condition, k == 0);
             let guard = self.arena.branch(here.guard, Branch { condition: known, ..Branch::default() });
             let value = self.expr(ast, want, guard);
-            if let (Some(value), true) = (value, [literal_else, literal_then][k]) {
-                want = Some(self.arena.dtype(value));
+            if let (Some(value), Nature::Literal | Nature::Sizes) = (value, natures[1 - k]) {
+                want = Some(natures[1 - k].dtype(self.arena.dtype(value)));
             }
             branches[k] = value.map(|v| (v, guard));
         }
@@ -384,10 +401,12 @@ impl<'a> Checker<'a> {
     /// `f32(e)`
     fn cast_call(&mut self, dtype: ast::Dtype, operand: ast::ExprId, here: Here) -> Option<ExprId> {
         let dtype = element_type(dtype);
-        let want = match self.is_literal(operand) {
-            true if dtype.is_float() || !self.has_point(operand) && dtype.is_int() => Some(dtype),
-            true if self.has_point(operand) => Some(Dtype::F64),
-            _ => None,
+        let want = match self.nature(operand) {
+            Nature::Typed => None,
+            _ if self.has_point(operand) => Some(if dtype.is_float() { dtype } else { Dtype::F64 }),
+            Nature::Literal => Some(dtype).filter(|dtype| *dtype != Dtype::Bool),
+            // `f32(i / 2)` converts the quotient of integers.
+            Nature::Sizes => None,
         };
         let value = self.expr(operand, want, here.guard)?;
         self.cast(dtype, value, here)

@@ -193,7 +193,7 @@ impl<'a> Checker<'a> {
             ExprKind::Int(v) => i64::try_from(*v).ok().map(Size::constant),
             ExprKind::Name(name) => match self.scope.get(name)? {
                 Binding::Size(size) => Some(size.clone()),
-                Binding::Value(value) => self.arena.size_value(*value).cloned(),
+                Binding::Value(value) | Binding::Index(value) => self.arena.size_value(*value).cloned(),
                 Binding::Literal(_) | Binding::Broken => None,
             },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.size_where(*a, divides)?),
@@ -410,7 +410,7 @@ impl<'a> Checker<'a> {
 
     /// Whether a value hides the function of that name.
     pub(super) fn is_hidden(&self, callee: &str) -> bool {
-        matches!(self.scope.get(callee), Some(Binding::Value(_) | Binding::Broken))
+        matches!(self.scope.get(callee), Some(Binding::Value(_) | Binding::Index(_) | Binding::Broken))
     }
 
     /// Reports a call of a function that a value hides.
@@ -419,7 +419,7 @@ impl<'a> Checker<'a> {
             return Some(());
         }
         let name = callee.text.as_str();
-        if matches!(self.scope.get(name), Some(Binding::Value(_))) {
+        if self.scope.get(name).is_some_and(|binding| binding.value().is_some()) {
             let message = format!("`{name}` is a value here, not a function");
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, message);
             self.report.error(match self.source.functions.contains_key(name) || builtin::is_function(name) {

@@ -132,7 +132,7 @@ impl Checker<'_> {
                     self.binary(ir::BinaryOp::Add, first, index, here)?
                 }
             };
-            self.scope.push(&name.text, Binding::Value(node));
+            self.scope.push(&name.text, Binding::Index(node));
             indices.push(index);
         }
         self.arena.ends.open.extend(&indices);

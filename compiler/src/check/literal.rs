@@ -4,6 +4,9 @@
 //! of those) has no type of its own: it takes the whole of its context's type, `want`. Without a
 //! context it is `i64`, or `f32` if it has a point. In a context of a storage type a number is
 //! rounded to it at once; arithmetic of numbers is arithmetic, and so happens in the wider type.
+//!
+//! An expression of sizes and indices and such takes the type of its context where that is `f32` or
+//! `f64`: each size and index is converted. Elsewhere it is an `i64`, or `f32` if it has a point.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, ExprKind};
@@ -16,27 +19,78 @@ use super::expr::{Use, arithmetic};
 use super::scope::Binding;
 use super::{Checker, builtin, codes, random};
 
+/// Where the type of an expression comes from: that of an operation is the last one of those of its
+/// operands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Nature {
+    /// It is literal: its context gives it any type.
+    Literal,
+    /// It is made of sizes, indices and literals: a context of `f32` or `f64` gives it its type.
+    Sizes,
+    /// It has a type of its own.
+    Typed,
+}
+
+impl Nature {
+    /// The type in a context of a type.
+    pub(super) fn dtype(self, context: Dtype) -> Dtype {
+        match (self, context) {
+            (Nature::Sizes, Dtype::F32 | Dtype::F64) | (Nature::Literal | Nature::Typed, _) => context,
+            (Nature::Sizes, _) => Dtype::I64,
+        }
+    }
+}
+
 impl Checker<'_> {
-    /// Whether an expression is literal: it takes the type of its context.
+    /// Whether an expression is literal: it takes the type of its context, whatever that is.
     pub(super) fn is_literal(&self, id: ast::ExprId) -> bool {
-        let literal = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.is_literal(*id));
+        self.nature(id) == Nature::Literal
+    }
+
+    /// Where the type of an expression comes from.
+    pub(super) fn nature(&self, id: ast::ExprId) -> Nature {
+        let all = |parts: &mut dyn Iterator<Item = ast::ExprId>| {
+            let mut nature = Nature::Literal;
+            while let (true, Some(part)) = (nature != Nature::Typed, parts.next()) {
+                nature = nature.max(stacker::maybe_grow(64 << 10, 1 << 20, || self.nature(part)));
+            }
+            nature
+        };
         match &self.ast(id).kind {
-            ExprKind::Int(_) | ExprKind::Float(_) => true,
+            ExprKind::Int(_) | ExprKind::Float(_) => Nature::Literal,
             ExprKind::Name(name) => match self.scope.get(name) {
-                None => matches!(name.as_str(), "pi" | "inf" | "nan"),
-                found => matches!(found, Some(Binding::Literal(_))),
+                None if matches!(name.as_str(), "pi" | "inf" | "nan") => Nature::Literal,
+                Some(Binding::Literal(_)) => Nature::Literal,
+                Some(Binding::Size(_) | Binding::Index(_)) => Nature::Sizes,
+                None | Some(Binding::Value(_) | Binding::Broken) => Nature::Typed,
             },
-            ExprKind::Unary(ast::UnaryOp::Neg, a) => literal(a),
-            ExprKind::Binary(op, a, b) => arithmetic(*op).is_some() && literal(a) && literal(b),
-            ExprKind::If { then, otherwise, .. } => literal(then) && literal(otherwise),
-            ExprKind::Array(elements) => elements.iter().all(literal),
+            ExprKind::Unary(ast::UnaryOp::Neg, a) => all(&mut [*a].into_iter()),
+            ExprKind::Binary(op, a, b) if arithmetic(*op).is_some() => all(&mut [*a, *b].into_iter()),
+            ExprKind::If { then, otherwise, .. } => all(&mut [*then, *otherwise].into_iter()),
+            ExprKind::Array(elements) => all(&mut elements.iter().copied()),
             ExprKind::Call { callee, args }
                 if !self.source.functions.contains_key(callee.text.as_str()) && !self.is_hidden(&callee.text) =>
             {
-                random::function(&callee.text).is_some()
-                    || builtin::is_scalar_function(&callee.text, args.len()) && args.iter().all(|a| literal(&a.value))
+                let name = callee.text.as_str();
+                match name {
+                    _ if random::function(name).is_some() => Nature::Literal,
+                    "size" => Nature::Sizes,
+                    _ if !builtin::is_scalar_function(name, args.len()) => Nature::Typed,
+                    _ => match all(&mut args.iter().map(|arg| arg.value)) {
+                        Nature::Sizes if !builtin::takes_floats(name, args.len()) => Nature::Typed,
+                        nature => nature,
+                    },
+                }
             }
-            _ => false,
+            _ => Nature::Typed,
+        }
+    }
+
+    /// A size or an index in its context: it becomes a float where one is wanted.
+    pub(super) fn in_context(&mut self, value: ExprId, want: Option<Dtype>, here: Here) -> Option<ExprId> {
+        match want {
+            Some(dtype @ (Dtype::F32 | Dtype::F64)) => self.cast(dtype, value, here),
+            _ => Some(value),
         }
     }
 
@@ -45,12 +99,16 @@ impl Checker<'_> {
         if self.has_point(id) { Dtype::F32 } else { Dtype::I64 }
     }
 
-    /// Whether a literal expression has something in it that is a float without a context.
+    /// Whether an expression without a type of its own has something in it that is a float without
+    /// a context.
     pub(super) fn has_point(&self, id: ast::ExprId) -> bool {
         let any = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.has_point(*id));
         match &self.ast(id).kind {
-            ExprKind::Name(name) if let Some(Binding::Literal(first)) = self.scope.get(name) => any(first),
-            ExprKind::Float(_) | ExprKind::Name(_) => true,
+            ExprKind::Name(name) => match self.scope.get(name) {
+                Some(Binding::Literal(first)) => any(first),
+                found => found.is_none(),
+            },
+            ExprKind::Float(_) => true,
             ExprKind::Unary(_, a) => any(a),
             ExprKind::Binary(_, a, b) | ExprKind::If { then: a, otherwise: b, .. } => any(a) || any(b),
             ExprKind::Array(elements) => elements.iter().any(any),

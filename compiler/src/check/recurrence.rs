@@ -220,7 +220,7 @@ impl<'a> Checker<'a> {
         for (index, binder) in arrays.indices[array].iter().zip(&arrays.equations[array].binders) {
             let here = Here { span: binder.name.span, guard: arrays.guard };
             let node = self.arena.index_node(*index, here);
-            self.scope.push(&binder.name.text, Binding::Value(node));
+            self.scope.push(&binder.name.text, Binding::Index(node));
         }
         self.arena.ends.open.extend(&arrays.indices[array]);
         depth

@@ -13,7 +13,6 @@ use super::arena::{Arena, Branch, Here};
 use super::derived::derived;
 use super::index::Binds;
 use super::reducers::{Finish, Reducer, Takes, reducer};
-use super::scope::Binding;
 use super::{Checker, Side, codes};
 
 /// A reducer over indices as it is written, without its name.
@@ -148,8 +147,8 @@ impl Checker<'_> {
     fn prefix_bound(&self, binders: &[ast::Binder]) -> Option<Prefix> {
         let [ast::Binder { lower: None, upper: Some(bound), .. }] = binders else { return None };
         let ExprKind::Name(name) = &self.ast(bound.limit).kind else { return None };
-        let Some(Binding::Value(value)) = self.scope.get(name) else { return None };
-        match self.arena.out.exprs[*value].kind {
+        let value = self.scope.get(name)?.value()?;
+        match self.arena.out.exprs[value].kind {
             // Steps of loops run one after another: nothing goes over all of them at once.
             Kind::Index(of) if self.arena.out.steps[of].is_none() => {
                 Some(Prefix { of, inclusive: bound.inclusive || sabotage::on(Bug::PrefixToo) })

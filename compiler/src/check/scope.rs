@@ -11,8 +11,10 @@ use ir::checked::ExprId;
 /// The meaning of a name.
 #[derive(Clone)]
 pub(super) enum Binding {
-    /// A parameter, a `let` or an index.
+    /// A parameter or a `let`.
     Value(ExprId),
+    /// An index.
+    Index(ExprId),
     /// A size name.
     Size(Size),
     /// A state of a loop that begins with a literal, while the types of its states are found: the
@@ -20,6 +22,16 @@ pub(super) enum Binding {
     Literal(ast::ExprId),
     /// Something with an error that is reported already.
     Broken,
+}
+
+impl Binding {
+    /// The node that the name stands for, if it is one and the same at all places.
+    pub fn value(&self) -> Option<ExprId> {
+        match self {
+            Binding::Value(value) | Binding::Index(value) => Some(*value),
+            Binding::Size(_) | Binding::Literal(_) | Binding::Broken => None,
+        }
+    }
 }
 
 /// The names in scope in the innermost function. Looking one up takes no longer in a long function

@@ -28,8 +28,8 @@ impl Checker<'_> {
     pub(super) fn suffix(&self, indexed: Indexed<'_>) -> Option<Suffix> {
         let [ast::Binder { name, lower: Some(lower), upper: Some(upper) }] = indexed.binders else { return None };
         let ExprKind::Name(outer) = &self.ast(lower.limit).kind else { return None };
-        let Some(Binding::Value(value)) = self.scope.get(outer) else { return None };
-        let Kind::Index(of) = self.arena.out.exprs[*value].kind else { return None };
+        let value = self.scope.get(outer)?.value()?;
+        let Kind::Index(of) = self.arena.out.exprs[value].kind else { return None };
         if self.arena.out.steps[of].is_some() {
             return None;
         }
@@ -54,7 +54,7 @@ impl Checker<'_> {
             let kind = &self.ast(id).kind;
             if let ExprKind::Name(other) = kind {
                 let incomplete =
-                    matches!(self.scope.get(other), Some(Binding::Value(v)) if self.arena.reads_earlier(*v));
+                    self.scope.get(other).and_then(Binding::value).is_some_and(|v| self.arena.reads_earlier(v));
                 if other == name || incomplete {
                     return true;
                 }
@@ -106,7 +106,7 @@ impl Checker<'_> {
         self.arena.ends.open.push(index);
         let last = Affine::size(&suffix.end - &Size::constant(1));
         let value = self.arena.affine_node(&last.sub(&Affine::index(index)), Here { span: name.span, ..here });
-        self.scope.push(&name.text, Binding::Value(value));
+        self.scope.push(&name.text, Binding::Index(value));
         self.inside(vec![index], depth, indexed, want, here.guard)
     }
 }

@@ -73,7 +73,7 @@ fn literals_take_the_type_of_their_context() {
 fn types_do_not_convert() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32[n], y: f64[n]) = x + y",
-        "fn f(x: f32[n]) { let y[i] = x[i] * i\n y }",
+        "fn f(x: f32[n], k: i64[n]) { let y[i] = x[i] * k[i]\n y }",
         "fn f(b: bool) = b + 1",
         "fn f(x: f32) = x && true",
         "fn f(x: i64[n]) = exp(x)",

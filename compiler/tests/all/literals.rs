@@ -150,6 +150,27 @@ fn only_literal_expressions_take_the_type_of_their_context() {
     ");
 }
 
+/// Sizes and indices are floats next to floats, and integers elsewhere.
+#[test]
+fn sizes_and_indices_take_the_type_of_floats() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f64[n]) = 1 / n * sum(x)",
+        "fn f(x: f32[n]) { let y[i] = (i + 1) / n * x[i]\n y }",
+        "fn f(x: f64[n]) { let y[i] = if x[i] > n / 2 then i / 2 else x[i]\n y }",
+        "fn f(x: f32[n]) -> f64 = size(x, 0) / 2",
+        "fn f(n: i64) -> f32[n] { let y[i < n] = sin(2 * pi * i / 8)\n y }",
+        "fn f(n: i64) { let (y, z)[i < n] = (0.5 * i, i / 2)\n (y, z) }",
+        "fn g(a: f32) = a * 2\nfn f(x: f32[n]) { let y[i] = g(i) + x[i]\n y }",
+        "fn f(x: f16[n]) = x / n",
+        "fn f(x: f32[n]) { let y[i] = x[i] * bit_and(i, 1)\n y }",
+        "fn f(x: f32[n], k: i64) = x * k",
+        "fn f(x: f32[n]) { let half = n / 2\n x * half }",
+        "fn f(x: i32[n]) { let y[i] = x[i] + i\n y }",
+        "fn f(x: f16[n]) { let y[i] = if i > 2 then i else x[i]\n y }",
+        "fn f(x: f32[n], k: i64) -> i64[k] { let y[c < k] = sum[i where x[i] == c](1)\n y }",
+    ]));
+}
+
 /// The functions listed for a type are exactly those that take scalars of that type alone and
 /// return one.
 #[test]

@@ -178,6 +178,13 @@ impl Writer<'_> {
         {
             self.count("index as value");
             let index = Piece { uses: [index.clone()].into(), ..Piece::atom(index, Dtype::I64, &[]) };
+            // Next to a float, an index is one.
+            if matches!(ty, Dtype::F32 | Dtype::F64) && self.choices.chance(50) {
+                self.count("index beside a float");
+                let (one, divisor) = (Piece::call(ty.name(), &[&self.literal(ty)], ty, &[]), self.literal(Dtype::I32));
+                let text = format!("{} * ({} / {})", one.text, index.text, divisor.text);
+                return Piece { level: Level::Mul, uses: index.uses, ..Piece::atom(text, ty, &[]) };
+            }
             return self.convert(index, ty);
         }
         if shape.is_empty() {
