@@ -26,8 +26,15 @@ struct Pending {
 impl Checker<'_> {
     /// `base[items]`: an element, or an array over the axes that slices, array subscripts and
     /// missing subscripts leave.
-    pub(super) fn access(&mut self, base: ast::ExprId, items: &[Item], here: Here) -> Option<ExprId> {
-        let array = self.expr(base, None, here.guard)?;
+    pub(super) fn access(
+        &mut self,
+        base: ast::ExprId,
+        items: &[Item],
+        want: Option<Dtype>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let want = want.filter(|_| self.untyped_name(base).is_some());
+        let array = self.expr(base, want, here.guard)?;
         let shape = self.arena.ty(array).shape.clone();
         if shape.is_empty() {
             let message = format!("{} is a scalar and has no subscripts", self.arena.describe(array));

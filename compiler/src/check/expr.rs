@@ -93,7 +93,7 @@ impl<'a> Checker<'a> {
             ExprKind::Reduce { callee, binders, filter, body } => {
                 self.reduce_indexed(callee, Indexed { binders, filter: *filter, body: *body }, want, here)
             }
-            ExprKind::Index { base, items } => self.access(*base, items, here),
+            ExprKind::Index { base, items } => self.access(*base, items, want, here),
             ExprKind::Array(_) => self.array_literal(id, want, guard),
             ExprKind::Tuple(_) => {
                 let message = "a tuple can only be the result of a function";
@@ -113,8 +113,8 @@ impl<'a> Checker<'a> {
                 let value = self.arena.size_node(size, here);
                 return self.in_context(value, want, here);
             }
-            Some(Binding::Literal(first)) => return self.expr(first, want, guard),
-            Some(Binding::Broken) => return None,
+            Some(Binding::Literal(of)) => return self.untyped_value(of, name, want, span),
+            Some(Binding::Unbound | Binding::Broken) => return None,
             None => {}
         }
         match name {

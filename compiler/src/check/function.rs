@@ -194,7 +194,8 @@ impl<'a> Checker<'a> {
             ExprKind::Name(name) => match self.scope.get(name)? {
                 Binding::Size(size) => Some(size.clone()),
                 Binding::Value(value) | Binding::Index(value) => self.arena.size_value(*value).cloned(),
-                Binding::Literal(_) | Binding::Broken => None,
+                Binding::Literal(id) => self.arena.size_value(self.untyped.default_value(*id)?).cloned(),
+                Binding::Unbound | Binding::Broken => None,
             },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => Some(-&self.size_where(*a, divides)?),
             ExprKind::Binary(op, a, b) => {
@@ -254,35 +255,46 @@ impl<'a> Checker<'a> {
 
     /// A statement of a block: its names come into scope.
     pub(super) fn statement(&mut self, statement: &'a ast::Let, guard: GuardId) {
+        let (untyped, mark) = (self.untyped_names(statement, guard), self.report.mark());
         let values = match &statement.definition {
             Definition::Values { target: Target { pattern, binders }, value } if binders.is_empty() => {
-                self.values(pattern, *value, statement.span, guard)
+                self.values(pattern, *value, None, statement.span, guard)
             }
             Definition::Values { target, value } => {
                 let names = target.pattern.names();
                 self.scope.begin(names);
                 let here = Here { span: names[0].span, guard };
-                let values = self.indexed(target, *value, statement.span, here);
+                let values = self.indexed(target, *value, None, statement.span, here);
                 self.scope.begin(&[]);
                 values
             }
             Definition::Recurrence(equations) => self.recurrence(equations, guard),
         };
-        for (k, name) in statement.names().into_iter().enumerate() {
-            self.bind(name, values.as_ref().map(|v| v[k]));
+        let late = match values.is_none() && untyped.iter().all(Option::is_some) {
+            true => self.only_out_of_range(mark),
+            false => None,
+        };
+        for (k, (name, untyped)) in statement.names().into_iter().zip(untyped).enumerate() {
+            let value = values.as_ref().map(|v| v[k]);
+            match (untyped.filter(|_| name.text != "_"), value.ok_or(late.clone())) {
+                (Some(untyped), Ok(value)) => self.bind_untyped(name, untyped, Ok(value)),
+                (Some(untyped), Err(Some(errors))) => self.bind_untyped(name, untyped, Err(errors)),
+                _ => self.bind(name, value),
+            }
         }
     }
 
-    /// The values of a `let`: as many as it has names.
+    /// The values of a `let`: as many as it has names. A single one takes the type that is wanted.
     pub(super) fn values(
         &mut self,
         pattern: &Pattern,
         value: ast::ExprId,
+        want: Option<Dtype>,
         span: Span,
         guard: GuardId,
     ) -> Option<Vec<ExprId>> {
         let names = match pattern {
-            Pattern::Name(_) => return Some(vec![self.expr(value, None, guard)?]),
+            Pattern::Name(_) => return Some(vec![self.expr(value, want, guard)?]),
             Pattern::Tuple(names) => names,
         };
         let (values, found) = match &self.ast(value).kind {
@@ -305,12 +317,17 @@ impl<'a> Checker<'a> {
         let binding = match value {
             Some(value) if name.text == "_" => Binding::Value(value),
             Some(value) => {
-                self.arena.out.exprs[value].name.get_or_insert_with(|| name.text.clone());
+                self.name_value(name, value);
                 Binding::Value(value)
             }
             None => Binding::Broken,
         };
         self.scope.push(&name.text, binding);
+    }
+
+    /// Gives a value the name of a `let`, unless it has one.
+    pub(super) fn name_value(&mut self, name: &ast::Name, value: ExprId) {
+        self.arena.out.exprs[value].name.get_or_insert_with(|| name.text.clone());
     }
 
     /// The declared element type of each result, for literals.
@@ -410,7 +427,7 @@ impl<'a> Checker<'a> {
 
     /// Whether a value hides the function of that name.
     pub(super) fn is_hidden(&self, callee: &str) -> bool {
-        matches!(self.scope.get(callee), Some(Binding::Value(_) | Binding::Index(_) | Binding::Broken))
+        self.scope.get(callee).is_some_and(|binding| !matches!(binding, Binding::Size(_)))
     }
 
     /// Reports a call of a function that a value hides.
@@ -419,7 +436,7 @@ impl<'a> Checker<'a> {
             return Some(());
         }
         let name = callee.text.as_str();
-        if self.scope.get(name).is_some_and(|binding| binding.value().is_some()) {
+        if !matches!(self.scope.get(name), Some(Binding::Broken)) {
             let message = format!("`{name}` is a value here, not a function");
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, message);
             self.report.error(match self.source.functions.contains_key(name) || builtin::is_function(name) {

@@ -65,17 +65,19 @@ impl Default for Range {
 }
 
 impl Checker<'_> {
-    /// The arrays of `let y[binders] = value`, one for each name.
+    /// The arrays of `let y[binders] = value`, one for each name. A single one takes the type that
+    /// is wanted.
     pub(super) fn indexed(
         &mut self,
         target: &ast::Target,
         value: ast::ExprId,
+        want: Option<Dtype>,
         span: Span,
         here: Here,
     ) -> Option<Vec<ExprId>> {
         let depth = self.scope.len();
         let indices = self.open(&target.binders, Binds::Array, here.guard)?;
-        let bodies = self.values(&target.pattern, value, span, here.guard);
+        let bodies = self.values(&target.pattern, value, want, span, here.guard);
         self.scope.truncate(depth);
         self.excuse(&indices, bodies.is_some());
         self.close(&indices, Binds::Array);

@@ -17,6 +17,7 @@ use ir::{Dtype, Scalar, Size, UnaryOp};
 use super::arena::Here;
 use super::expr::{Use, arithmetic};
 use super::scope::Binding;
+use super::untyped::UntypedId;
 use super::{Checker, builtin, codes, random};
 
 /// Where the type of an expression comes from: that of an operation is the last one of those of its
@@ -60,8 +61,8 @@ impl Checker<'_> {
             ExprKind::Int(_) | ExprKind::Float(_) => Nature::Literal,
             ExprKind::Name(name) => match self.scope.get(name) {
                 None if matches!(name.as_str(), "pi" | "inf" | "nan") => Nature::Literal,
-                Some(Binding::Literal(_)) => Nature::Literal,
-                Some(Binding::Size(_) | Binding::Index(_)) => Nature::Sizes,
+                Some(Binding::Literal(of)) => self.untyped.of(*of).nature,
+                Some(Binding::Size(_) | Binding::Index(_) | Binding::Unbound) => Nature::Sizes,
                 None | Some(Binding::Value(_) | Binding::Broken) => Nature::Typed,
             },
             ExprKind::Unary(ast::UnaryOp::Neg, a) => all(&mut [*a].into_iter()),
@@ -82,7 +83,19 @@ impl Checker<'_> {
                     },
                 }
             }
+            ExprKind::Index { base, .. } if let Some(of) = self.untyped_name(*base) => self.untyped.of(of).nature,
             _ => Nature::Typed,
+        }
+    }
+
+    /// The definition without a type that a name stands for.
+    pub(super) fn untyped_name(&self, id: ast::ExprId) -> Option<UntypedId> {
+        match &self.ast(id).kind {
+            ExprKind::Name(name) => match self.scope.get(name) {
+                Some(Binding::Literal(of)) => Some(*of),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -105,10 +118,11 @@ impl Checker<'_> {
         let any = |id: &ast::ExprId| stacker::maybe_grow(64 << 10, 1 << 20, || self.has_point(*id));
         match &self.ast(id).kind {
             ExprKind::Name(name) => match self.scope.get(name) {
-                Some(Binding::Literal(first)) => any(first),
+                Some(Binding::Literal(of)) => self.untyped.of(*of).point,
                 found => found.is_none(),
             },
             ExprKind::Float(_) => true,
+            ExprKind::Index { base, .. } => self.untyped_name(*base).is_some() && any(base),
             ExprKind::Unary(_, a) => any(a),
             ExprKind::Binary(_, a, b) | ExprKind::If { then: a, otherwise: b, .. } => any(a) || any(b),
             ExprKind::Array(elements) => elements.iter().any(any),

@@ -70,15 +70,16 @@ impl<'a> Checker<'a> {
     /// with one.
     fn literal_types(&mut self, one: &'a ast::Loop, firsts: &[Option<ExprId>], guard: GuardId) -> Vec<Dtype> {
         let (depth, errors) = (self.scope.len(), self.report.mark());
+        let (place, untyped) = (self.scope.place(), self.untyped.mark());
         let accesses = std::mem::take(&mut self.accesses);
+        let mut bindings = vec![];
         for (state, first) in one.states.iter().zip(firsts) {
-            let binding = match (first, &self.ast(state.first).kind) {
-                (Some(first), _) => Binding::Value(*first),
-                (None, ExprKind::Name(name)) if let Some(Binding::Literal(id)) = self.scope.get(name) => {
-                    Binding::Literal(*id)
-                }
-                (None, _) => Binding::Literal(state.first),
-            };
+            bindings.push(match first {
+                Some(first) => Binding::Value(*first),
+                None => self.untyped_state(state.first, place, guard),
+            });
+        }
+        for (state, binding) in one.states.iter().zip(bindings) {
             self.scope.push(&state.name.text, binding);
         }
         let default: Vec<Dtype> = one.states.iter().map(|state| self.default_dtype(state.first)).collect();
@@ -88,6 +89,7 @@ impl<'a> Checker<'a> {
         let nexts = self.several(one.body.result, &vec![None; one.states.len()], guard);
         self.scope.truncate(depth);
         self.report.back_to(errors);
+        self.untyped.back_to(untyped);
         self.accesses = accesses;
         match nexts {
             Some(nexts) if nexts.len() == default.len() => nexts.iter().map(|next| self.arena.dtype(*next)).collect(),

@@ -23,6 +23,7 @@
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
+//! | `untyped` | `let`s of literal expressions, which have no type until they are used |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
@@ -74,6 +75,7 @@ mod requirements;
 mod scope;
 mod signature;
 mod suffix;
+mod untyped;
 
 use std::collections::BTreeMap;
 
@@ -96,6 +98,7 @@ use report::Report;
 use requirements::Requirements;
 use scope::Scope;
 pub use signature::{Signature, Slot};
+use untyped::AllUntyped;
 
 /// The maximum number of expressions of a checked function, every call inlined, and of all
 /// functions of a file together.
@@ -246,6 +249,8 @@ struct Checker<'a> {
     arena: Arena,
     /// The names in scope.
     scope: Scope<'a>,
+    /// The names in scope that have no type until they are used.
+    untyped: AllUntyped<'a>,
     /// The requirements of the call so far.
     requirements: Requirements,
     /// The subscripts that are to be settled.
@@ -262,6 +267,7 @@ impl<'a> Checker<'a> {
             source,
             arena: Arena::new(),
             scope: Scope::default(),
+            untyped: AllUntyped::default(),
             requirements: Requirements::default(),
             accesses: Accesses::default(),
             unfinished: Unfinished::default(),

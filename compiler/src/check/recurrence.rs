@@ -43,6 +43,7 @@ struct Before {
     unfinished: Unfinished,
     requirements: Requirements,
     ends: Ends,
+    untyped: usize,
     errors: Vec<Diagnostic>,
 }
 
@@ -240,6 +241,7 @@ impl<'a> Checker<'a> {
             unfinished: std::mem::take(&mut self.unfinished),
             requirements: self.requirements.clone(),
             ends: self.arena.ends.clone(),
+            untyped: self.untyped.mark(),
             errors: self.report.take(),
         }
     }
@@ -251,6 +253,7 @@ impl<'a> Checker<'a> {
         self.unfinished = before.unfinished;
         self.requirements = before.requirements;
         self.arena.ends = before.ends;
+        self.untyped.back_to(before.untyped);
         self.report.put_back(before.errors);
         errors
     }

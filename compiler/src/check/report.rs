@@ -39,6 +39,19 @@ impl<'a> Report<'a> {
         self.errors.truncate(mark);
     }
 
+    /// The errors since a mark.
+    pub fn since(&self, mark: usize) -> &[Diagnostic] {
+        self.errors.get(mark..).unwrap_or_default()
+    }
+
+    /// Reports an error that has its calls already.
+    pub fn again(&mut self, error: Diagnostic) {
+        let same = |e: &Diagnostic| e.code == error.code && e.labels[0].span == error.labels[0].span;
+        if !self.is_full() && !self.errors.iter().any(same) {
+            self.errors.push(error);
+        }
+    }
+
     /// The errors so far, which are no longer there.
     pub fn take(&mut self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.errors)
@@ -58,8 +71,7 @@ impl<'a> Report<'a> {
 
     /// Reports an error in the function that a call stands for.
     pub fn error_in(&mut self, call: CallId, error: Diagnostic) {
-        let same = |e: &Diagnostic| e.code == error.code && e.labels[0].span == error.labels[0].span;
-        if self.is_full() || self.errors.iter().any(same) {
+        if self.is_full() {
             return;
         }
         let traced = self
@@ -67,7 +79,7 @@ impl<'a> Report<'a> {
             .trace(call)
             .take(3)
             .fold(error, |error, (name, at)| error.label(at, format!("in this call of `{name}`")));
-        self.errors.push(traced);
+        self.again(traced);
     }
 
     /// Reports, once, that the program has grown beyond the stated limit.

@@ -8,6 +8,8 @@ use grammar::ast;
 use ir::Size;
 use ir::checked::ExprId;
 
+use super::untyped::UntypedId;
+
 /// The meaning of a name.
 #[derive(Clone)]
 pub(super) enum Binding {
@@ -17,9 +19,11 @@ pub(super) enum Binding {
     Index(ExprId),
     /// A size name.
     Size(Size),
-    /// A state of a loop that begins with a literal, while the types of its states are found: the
-    /// literal.
-    Literal(ast::ExprId),
+    /// A `let` of a literal expression, or a state of a loop that begins with one, while the types
+    /// of its states are found.
+    Literal(UntypedId),
+    /// An index of a statement that is looked at before its indices are bound.
+    Unbound,
     /// Something with an error that is reported already.
     Broken,
 }
@@ -29,7 +33,7 @@ impl Binding {
     pub fn value(&self) -> Option<ExprId> {
         match self {
             Binding::Value(value) | Binding::Index(value) => Some(*value),
-            Binding::Size(_) | Binding::Literal(_) | Binding::Broken => None,
+            Binding::Size(_) | Binding::Literal(_) | Binding::Unbound | Binding::Broken => None,
         }
     }
 }
@@ -52,6 +56,28 @@ struct Names<'a> {
     visible: BTreeMap<String, usize>,
     /// The arrays that the current statement makes by index notation.
     making: &'a [ast::Name],
+    /// The place that the names are seen from in addition to these.
+    view: Option<Place>,
+}
+
+/// A place in a function, with the names that are in scope there.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The function: the number of its callers.
+    function: usize,
+    /// How many names it had.
+    mark: usize,
+}
+
+impl Names<'_> {
+    /// The meaning that a name had before a mark.
+    fn before(&self, name: &str, mark: usize) -> Option<&Binding> {
+        let mut at = *self.visible.get(name)?;
+        while at >= mark {
+            at = self.entries[at].2?;
+        }
+        Some(&self.entries[at].1)
+    }
 }
 
 impl<'a> Scope<'a> {
@@ -60,7 +86,19 @@ impl<'a> Scope<'a> {
         self.callers.push(std::mem::take(&mut self.names));
     }
 
-    /// Ends a function.
+    /// The place where the next name comes in.
+    pub fn place(&self) -> Place {
+        Place { function: self.callers.len(), mark: self.len() }
+    }
+
+    /// Begins an expression that stands at another place of the functions that are open, and sees
+    /// the names there.
+    pub fn view(&mut self, place: Place) {
+        self.enter();
+        self.names.view = Some(place);
+    }
+
+    /// Ends a function or a view.
     pub fn leave(&mut self) {
         self.names = self.callers.pop().unwrap_or_default();
     }
@@ -83,12 +121,14 @@ impl<'a> Scope<'a> {
 
     /// The meaning of a name.
     pub fn get(&self, name: &str) -> Option<&Binding> {
-        self.names.visible.get(name).map(|at| &self.names.entries[*at].1)
+        let own = self.names.before(name, usize::MAX);
+        own.or_else(|| self.names.view.and_then(|at| self.callers[at.function].before(name, at.mark)))
     }
 
-    /// The names that stand for something, in alphabetical order.
+    /// The names that stand for something.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.visible.keys().map(String::as_str)
+        let seen = self.names.view.iter().flat_map(|at| self.callers[at.function].visible.keys());
+        self.names.visible.keys().chain(seen).map(String::as_str)
     }
 
     /// A mark to come back to.

@@ -171,6 +171,39 @@ fn sizes_and_indices_take_the_type_of_floats() {
     ]));
 }
 
+/// Each use gives it a type. What it mentions means what it meant where the `let` stands.
+#[test]
+fn a_let_of_a_literal_expression_has_no_type_until_it_is_used() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f32[n], y: f64[n]) { let c = 1 / 3\n (x * c, y * c, c) }",
+        "fn f(x: u32, y: f16[n]) { let c = 3\n let d = c + 1\n (x + d, y * d, if x > 1 then c else y, d) }",
+        "fn f(x: f64[n]) { let z[i < n] = 0\n let y[i] = x[i] + z[i]\n (y, x + z, z) }",
+        "fn f(x: f64[n]) { let h[i < n] = 0.5 - 0.5 * cos(2 * pi * i / n)\n x * h }",
+        "fn f(x: f64[n]) { let t = [1, 2, 4]\n let y[i] = x[i] * t[i % 3]\n (y, t) }",
+        "fn f(x: f64) { let pi = 3\n let c = pi + 0.5\n let pi = true\n (x * c, pi) }",
+        "fn f(x: f64[n]) { let (a, b) = (0.1, 2)\n let y[i < b] = x[i] * a + b\n y }",
+        "fn f(x: f64) { let big = 1e300\n x * big }",
+        "fn f(x: f32) { let big = 1e300\n let more = big * 2\n x * more }",
+        "fn f(x: u64) { let big = 18446744073709551615\n x - big }",
+        "fn f(x: u8[n]) { let c = 300\n let y[i] = if x[i] > 2 then x[i] else c\n y }",
+        "fn f(x: i32[n]) { let c = 0.5\n x * c }",
+        "fn f(b: bool) { let c = 1\n b && c }",
+        "fn f(x: f64[n], s: i64) { let u[i] = uniform(s, i) + x[i] * 0\n let v = uniform(s, 1)\n u * v }",
+        "fn f(x: f64[n]) { let exp = 2\n exp(x) }",
+        "fn f(x: f64[n], k: i64) { let c = if k > 0 then 1 else 2\n loop y = c * x, t < k { let d = 0.5\n y * d + c } }",
+        "fn f(x: f64[n]) { let c = 0\n let rec y[t < n] = if t == 0 then c else y[t - 1] + x[t] * c\n y }",
+        "fn f(k: i64) { let c = 0\n loop c = c, t < k { c + 0.5 } }",
+    ]));
+}
+
+/// A chain of doublings is checked in time linear in its length at each type.
+#[test]
+fn a_chain_of_literals_is_checked_once_at_each_type() {
+    let doubled: String = (1..200).map(|k| format!("let a{k} = a{} + a{}\n", k - 1, k - 1)).collect();
+    let checked = checked(&format!("fn f(x: f64, y: f32) {{ let a0 = 1\n {doubled} (x * a199, y * a199, a199) }}"));
+    assert!(checked.exprs.len() < 2_000, "{}", checked.exprs.len());
+}
+
 /// The functions listed for a type are exactly those that take scalars of that type alone and
 /// return one.
 #[test]
