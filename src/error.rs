@@ -39,6 +39,7 @@ pub(crate) mod codes {
         EMPTY = 208, "argmax or argmin of an array without elements";
         SCALAR = 209, "a number or a length beyond 2^48";
         NO_VALUE = 210, "a length without a value";
+        STATED = 211, "a condition of the signature that a call does not meet";
         OUTSIDE = 220, "an access outside, found as the program runs";
         OUTPUT_COUNT = 230, "not as many arrays to write to as results";
         OUTPUT = 231, "an array to write to that does not fit";
@@ -336,6 +337,7 @@ impl RunError {
             RunErrorKind::Sizes { purpose, .. } => match purpose {
                 Purpose::Lengths => codes::LENGTHS,
                 Purpose::Declared => codes::DECLARED,
+                Purpose::Stated => codes::STATED,
                 Purpose::Length => codes::NEGATIVE,
                 Purpose::Slice => codes::SLICE,
                 Purpose::Access => codes::TOO_SMALL,
@@ -468,7 +470,9 @@ impl fmt::Display for RunError {
                     }
                     (_, Purpose::Access) => write!(f, "{right_is} has length {most}, this access needs {least}"),
                     (_, Purpose::Slice) => write!(f, "{left_is} is {least}, beyond {right_is}: {most}"),
-                    (_, Purpose::Lengths) => write!(f, "{right_is} must be at least {left_is}: {most} against {least}"),
+                    (_, Purpose::Lengths | Purpose::Stated) => {
+                        write!(f, "{right_is} must be at least {left_is}: {most} against {least}")
+                    }
                 }
             }
             RunErrorKind::Size { what, formula, value, .. } => match value {

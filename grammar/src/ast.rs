@@ -67,6 +67,8 @@ pub struct Function {
     pub params: Vec<Param>,
     /// The result types after `->`, if they are given.
     pub results: Option<Results>,
+    /// The condition on its sizes and parameters after `where`, if there is one.
+    pub condition: Option<ExprId>,
     /// The statements before the result.
     pub lets: Vec<Let>,
     /// The result: any expression, or a tuple.

@@ -16,7 +16,7 @@ use crate::{MAX_DEPTH, depth_error};
 
 /// A piece of source that the parser reads in one go.
 pub(crate) enum Piece {
-    /// A function up to `=` or `{`.
+    /// A function up to `=`, `{` or `where`.
     Header(Box<Header>),
     /// A `let`.
     Let(Box<Let>),

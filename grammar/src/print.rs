@@ -39,6 +39,9 @@ impl File {
                 }
             }
         }
+        if let Some(condition) = function.condition {
+            write!(f, " where {}", self.expr(condition))?;
+        }
         f.write_char('\n')?;
         for one in &function.lets {
             writeln!(f, "  {}", self.definition(&one.definition))?;

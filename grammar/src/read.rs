@@ -35,6 +35,7 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
 /// assert!(grammar::is_unfinished("fn f(x: f32[n]) {") && grammar::is_unfinished("let y = 2 *"));
 /// assert!(grammar::is_unfinished("if c") && grammar::is_unfinished("@kernels(1)") && grammar::is_unfinished("let y"));
 /// assert!(grammar::is_unfinished("fn f(x: f32[n])\n") && grammar::is_unfinished("fn f(x: f32[n])\n -> f32[n]\n"));
+/// assert!(grammar::is_unfinished("fn f(x: f32[n]) where") && grammar::is_unfinished("fn f(x: f32[n])\n where n > 1\n"));
 /// assert!(grammar::is_unfinished("if true then 1\n") && grammar::is_unfinished("let y[i < 3]") && !grammar::is_unfinished("fn f"));
 /// assert!(grammar::is_unfinished("loop x = 1, t < 3\n") && grammar::is_unfinished("loop x = 1 while x < 3 {\n"));
 /// assert!(!grammar::is_unfinished("2 * 3") && !grammar::is_unfinished("2 * )") && !grammar::is_unfinished("f32"));
@@ -119,10 +120,12 @@ impl Reader<'_, '_> {
         let own = self.find(self.tokens.len(), |tok| !in_decorators(tok));
         let limit = self.next_function(own + 1);
         let opening = self.find(limit, |tok| matches!(tok, Tok::Equals | Tok::OpenBrace));
-        let header = match self.piece(Tok::AsHeader, (opening + 1).min(limit)) {
+        let head = self.find(opening, |tok| tok == Tok::Where);
+        let header = match self.piece(Tok::AsHeader, (head + 1).min(limit)) {
             Some(Piece::Header(header)) => Some(*header),
             _ => None,
         };
+        let condition = if head < opening { self.condition(opening, limit) } else { Some(None) };
         let mut body = None;
         if opening < limit && self.tokens[opening].tok == Tok::OpenBrace {
             body = self.block(first, limit, Purpose::Function);
@@ -136,8 +139,29 @@ impl Reader<'_, '_> {
         let end = self.tokens[self.at - 1].span.end;
         self.after_function(limit, Span { start: first, end });
         let Header { decorators, name, params, results, start } = header?;
+        let condition = condition?;
         let Block { lets, result } = body?;
-        Some(Function { decorators, name, params, results, lets, result, span: Span { start, end } })
+        Some(Function { decorators, name, params, results, condition, lets, result, span: Span { start, end } })
+    }
+
+    /// Reads the condition of a signature, up to the `=` or `{` at `opening`, and that. Returns
+    /// `None` if there is an error.
+    fn condition(&mut self, opening: usize, limit: usize) -> Option<Option<ExprId>> {
+        let newlines = self.tokens[self.at..opening].iter().rev().take_while(|token| token.tok == Tok::Newline).count();
+        let condition = self.piece(Tok::AsResult, opening - newlines);
+        self.at = (opening + 1).min(limit);
+        let Some(Piece::Result(condition)) = condition else { return None };
+        if opening == limit {
+            let span = self.builder.exprs[condition].span;
+            let message = "expected `=` or `{` after the condition of the function";
+            let error = Diagnostic::new(codes::SYNTAX, span, message);
+            match self.tokens.get(limit) {
+                Some(_) => self.builder.errors.push(error),
+                None => self.builder.errors.push_unfinished(error),
+            }
+            return None;
+        }
+        Some(Some(condition))
     }
 
     /// Reads a block after its `{`. Returns `None` if there is an error from `first` on.

@@ -288,7 +288,10 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         Tok::Where if before.last().is_some_and(|last| last.tok == Tok::OpenSquare) => {
             "name the index before its condition: `sum[i where c](e)`"
         }
-        Tok::Where => "write `if c then a else b`; `where` stands in the brackets of a reducer: `sum[i where c](e)`",
+        Tok::Where => {
+            "write `if c then a else b`; `where` stands in the brackets of a reducer, `sum[i where c](e)`, or after a \
+             signature"
+        }
         _ if expected.has("(") && !expected.operator() && before.iter().any(|token| token.tok == Tok::Where) => {
             "a condition selects what is reduced: `sum[i where c](x[i])`"
         }

@@ -73,7 +73,16 @@ impl Subject {
             name.push('_');
         }
         let at = Name { text: name.clone(), span };
-        file.functions.push(ast::Function { decorators: vec![], name: at, params, results: None, lets, result, span });
+        file.functions.push(ast::Function {
+            decorators: vec![],
+            name: at,
+            params,
+            results: None,
+            condition: None,
+            lets,
+            result,
+            span,
+        });
         let no_last = |error: &mut Diagnostic| {
             if error.code == HOLE && error.labels.first().is_some_and(|label| within(label.span)) {
                 error.message = "there is no last value".to_owned();

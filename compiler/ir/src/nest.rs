@@ -181,6 +181,8 @@ pub enum Purpose {
     Lengths,
     /// A parameter's type.
     Declared,
+    /// A condition that the signature states.
+    Stated,
     /// A length that the program computes and that cannot be negative.
     Length,
     /// The ends of a slice.
@@ -197,9 +199,10 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Purpose; 8] = [
+    pub const ALL: [Purpose; 9] = [
         Purpose::Lengths,
         Purpose::Declared,
+        Purpose::Stated,
         Purpose::Length,
         Purpose::Slice,
         Purpose::Access,
@@ -213,6 +216,7 @@ impl Purpose {
         match self {
             Purpose::Lengths => "lengths",
             Purpose::Declared => "declared",
+            Purpose::Stated => "stated",
             Purpose::Length => "length",
             Purpose::Slice => "slice",
             Purpose::Access => "access",

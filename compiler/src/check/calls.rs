@@ -100,6 +100,7 @@ impl CallGraph {
 /// The functions of the file that a function calls, once for each call site.
 fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> Vec<usize> {
     let mut pending: Vec<ExprId> = vec![function.result];
+    pending.extend(function.condition);
     let results: &[(_, Type)] = match &function.results {
         Some(Results::Tuple(types)) => types,
         _ => &[],

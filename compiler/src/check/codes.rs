@@ -41,5 +41,6 @@ grammar::codes! {
     READS_ITSELF = 138, "an array that reads itself";
     LOOSE_INDEX = 139, "an index that nothing runs over";
     LOOP_STATE = 145, "the state of a loop changes its type or shape";
+    STATED = 146, "a condition of a signature that cannot be checked or met";
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
 }

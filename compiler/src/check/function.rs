@@ -27,6 +27,7 @@ impl<'a> Checker<'a> {
         }
         self.decorators(function);
         let arguments = self.entry_arguments(function)?;
+        self.stated(function, Checked::TOP)?;
         self.body(function, &arguments, Checked::TOP)
     }
 
@@ -162,7 +163,7 @@ impl<'a> Checker<'a> {
     }
 
     /// A name in a size that nothing binds.
-    fn unbound(&self, id: ast::ExprId) -> Option<(&'a str, Span)> {
+    pub(super) fn unbound(&self, id: ast::ExprId) -> Option<(&'a str, Span)> {
         match &self.ast(id).kind {
             ExprKind::Name(name) if self.scope.get(name).is_none() => Some((name, self.ast(id).span)),
             ExprKind::Unary(_, a) => self.unbound(*a),
@@ -535,6 +536,7 @@ impl<'a> Checker<'a> {
         // in between.
         let results = stacker::maybe_grow(128 << 10, 4 << 20, || {
             self.instance_sizes(function, &values, arguments, here.guard)?;
+            self.stated(function, here.guard)?;
             self.body(function, &values, here.guard)
         });
         self.arena.ends.close(&indices);

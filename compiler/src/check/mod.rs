@@ -21,6 +21,7 @@
 //! |---|---|
 //! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
+//! | `stated` | the conditions that signatures state |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `untyped` | `let`s of literal expressions, which have no type until they are used |
@@ -74,6 +75,7 @@ mod report;
 mod requirements;
 mod scope;
 mod signature;
+mod stated;
 mod suffix;
 mod untyped;
 

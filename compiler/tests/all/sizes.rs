@@ -161,3 +161,32 @@ fn where_a_reducer_ends_is_an_ordinary_number() {
         ("fn f(x: f32[n]) = sum[k < n / 0](if k < n then x[k] else 0)", "f32"),
     ]);
 }
+
+/// A stated condition is required of the call, and proofs rely on it.
+#[test]
+fn a_signature_states_conditions() {
+    expect(&[
+        ("fn f(x: f32[n], y: f32[m]) where n == m = x + y", "f32[n] where n == m"),
+        ("fn f(x: f32[n], k: i64) where 0 <= k && k < n = x[k]", "f32 where k >= 0 and n >= k + 1"),
+        ("fn f(x: f32[n], k: i64) where n > k && k >= 0 = x[k]", "f32 where n >= k + 1 and k >= 0"),
+        ("fn f(x: f32[n]) where n % 2 == 0 = reshape(x, n / 2, 2)", "f32[n / 2, 2] where n == 2 * (n / 2)"),
+        ("fn f(x: f32[n]) where n <= n && 1 < 2 = x", "f32[n]"),
+        (
+            "fn g(x: f32[n], y: f32[m]) where n == m = x * y\nfn f(x: f32[2, k], y: f32[j]) = g(x[0], y)",
+            "f32[k] where k == j",
+        ),
+        ("fn g(x: f32[n], y: f32[m]) where n <= m = x\nfn f(x: f32[k]) = g(x, x)", "f32[k]"),
+    ]);
+    insta::assert_snapshot!(super::check::outcomes(&[
+        "fn f(x: f32[n], k: i64) where n != k = x[k:]",
+        "fn f(x: f32[n]) where n > 1 || n == 0 = x",
+        "fn f(x: f32[n], b: bool) where b = x",
+        "fn f(x: f32[n], r: f32) where r > 1 = x",
+        "fn f(x: f32[n]) where n < n = x",
+        "fn f(x: f32[n]) where n + 1 == n = x",
+        "fn f(x: f32[n]) where m > 1 = x",
+        "fn f(x: f32[n]) where x[0] > 1 = x",
+        "fn g(x: f32[n], k: i64) where k < n = x[k]\nfn f(x: f32[n]) { let y[i] = g(x, i)\n y }",
+        "fn g(x: f32[n], y: f32[m]) where n == m + 1 = x[1:] * y\nfn f(x: f32[3]) = g(x, x)",
+    ]));
+}

@@ -174,6 +174,11 @@ impl Shaper<'_, '_> {
             self.push(Kind::Space);
             self.operand();
         }
+        if self.tok() == Some(Tok::Where) {
+            self.take_spaced();
+            self.push(Kind::Space);
+            self.expr(0, false);
+        }
         match self.tok() {
             Some(Tok::Equals) => self.value(),
             Some(Tok::OpenBrace) => self.block(),

@@ -319,6 +319,15 @@ fn recurrences() {
 #[test]
 fn bounds_and_conditions_of_indices() {
     insta::assert_snapshot!(report(&[
+        "fn f(x: f32[n]) where = x",
+        "fn f(x: f32[n]) where n > = x",
+        "fn f(x: f32[n]) where n > 1\nfn g() = 1",
+        "fn f(x: f32[n]) where n > 1 fn g() = 1",
+        "fn f(x: f32[n]) where n > 1",
+        "fn f(x: f32[n]) where n > 1 x",
+        "fn f(x: f32[n]) where n = 1 {\n x }",
+        "fn f(x: f32[n] where n > 1) = x",
+        "fn f(x: f32[n]) = x where n > 1",
         "fn f(x: f32[n]) = where(x > 0, x, 0)",
         "fn f(x: f32[n]) = sum(x, where = x > 0)",
         "fn f(x: f32[n]) = sum[where x[i] > 0](x[i])",

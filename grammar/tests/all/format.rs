@@ -28,6 +28,8 @@ fn spaces() {
         "fn f(x: f32[n])=mean( x,axis=0 )@[1_0,.5,2.,1E-5]",
         "fn f(x: f32[n]) = mean(x, axis = 0) @ [1_0, .5, 2., 1E-5]\n",
     );
+    becomes("fn f(x:f32[n])\n  where n>1&&\n n<9\n= x", "fn f(x: f32[n]) where n > 1 && n < 9 = x\n");
+    becomes("fn f(x:f32[n])->f32 where(n==1){x[0]}", "fn f(x: f32[n]) -> f32 where (n == 1) {\n    x[0]\n}\n");
     becomes("fn f() = (((1)))+((2,),)[0]", "fn f() = (1) + (2)[0]\n");
     becomes("fn f() = ((1,))+((2),)", "fn f() = (1) + (2)\n");
     becomes("\u{feff}fn f() =\t1\r\n", "fn f() = 1\n");

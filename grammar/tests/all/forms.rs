@@ -24,6 +24,20 @@ fn rejected(source: &str) {
 }
 
 #[test]
+fn a_signature_may_state_a_condition() {
+    let stated = |source: &str| parse(source).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(stated("fn f(x: f32[n]) where n > 1 = x"), "fn f x: f32[n] where (> n 1)");
+    assert_eq!(
+        stated("fn f(x: f32[n], k: i64) -> f32[k]\n where k <= n &&\n 0 < k {\n x[:k]\n}"),
+        "fn f x: f32[n] k: i64 -> f32[k] where (&& (<= k n) (< 0 k))"
+    );
+    rejected("fn f(x: f32[n]) where = x");
+    rejected("fn f(x: f32[n]) where n = 1 = x");
+    rejected("fn f(x: f32[n]) = x where n > 1");
+    rejected("fn f(x: f32[n]) where 0 < n < 9 = x");
+}
+
+#[test]
 fn operators_bind_as_the_page_says() {
     let table = [
         ("a || b && c", "(|| a (&& b c))"),

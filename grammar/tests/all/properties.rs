@@ -14,6 +14,7 @@ const TOKENS: &[&str] = &[
 const PHRASES: &[&str] = &[
     "fn f(x: f32[n]) = ",
     "fn g(x: f32) -> f32 { ",
+    "fn h(x: f32[n]) where n > 1 && n < 9 = ",
     "@fast ",
     "let y = ",
     "let y[i, j < n] = ",

@@ -212,6 +212,7 @@ impl Status {
             Status::Requirement(number) => match program.requires[number].purpose {
                 Purpose::Lengths => "LENGTHS",
                 Purpose::Declared => "DECLARED",
+                Purpose::Stated => "CONDITION",
                 Purpose::Length => "NEGATIVE_LENGTH",
                 Purpose::Slice => "SLICE",
                 Purpose::Access => "TOO_SMALL",

@@ -202,7 +202,18 @@ impl Recipe {
                 let unused: Vec<String> = (1..count).map(|n| format!("let _ = inner{n}({given})")).collect();
                 source.push_str(&function_text("main", &heads, None, &unused, &format!("inner0({given})")));
             }
-            _ => source.push_str(&function_text("main", &heads, types.as_deref(), &lets, &result)),
+            kind => {
+                // A condition that holds of every call.
+                let size = sizes.iter().find(|size| kind == 9 && *size != "count");
+                let after = match (types, size) {
+                    (Some(types), Some(size)) => {
+                        constructs.insert("stated condition");
+                        Some(format!("{types} where {size} >= 0 && {size} < {size} + 1"))
+                    }
+                    (types, _) => types,
+                };
+                source.push_str(&function_text("main", &heads, after.as_deref(), &lets, &result));
+            }
         }
         // Functions of the file shadow those of the language.
         if self.data % 8 == 1 && !source.contains("acosh(") {
