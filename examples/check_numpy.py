@@ -1,8 +1,8 @@
-"""Holds every example against NumPy, on both devices.
+"""Holds every example, and the libraries `nn` and `stats`, against NumPy, on both devices.
 
     python examples/check_numpy.py [--only FILE] [path of the fuseloop binary]
 
-Each function of each example is a row of the table CASES: arguments of small, awkward sizes (0, 1, primes), NumPy's
+Each function of each example is a row of the table CASES, and each of a library one of LIBRARIES: arguments of small, awkward sizes (0, 1, primes), NumPy's
 answer in float64, and how far from it a result may be, with the reason. Nothing is "close enough":
 
 - EXACT   every value equal: integers, and floats where NumPy does the same roundings in the same order, or none;
@@ -594,7 +594,158 @@ CASES = [
     case("digits", "classify", [dict(**image, **weights)], lambda **a: digits_logits(**a).argmax(axis=1), free=True),
 ]
 
+# ---- the libraries
+
+
+def log_softmax(x):
+    return x - x.max() - np.log(np.exp(x - x.max()).sum())
+
+
+def softmax_rounds(x):
+    return lanes(x.size) + 2 * np.ptp(x) + 8
+
+
+def mlp_size(x, w1, b1, w2, b2):
+    return (abs(x) @ abs(w1) + abs(b1)) @ abs(w2) + abs(b2)
+
+
+def mlp_rounds(x, w1, **_):
+    return x.shape[1] + w1.shape[1] + 16
+
+
+def causal(q, k, v):
+    scores = q @ k.T / math.sqrt(q.shape[1])
+    return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf)) @ v
+
+
+def entropy(x, label):
+    return -np.mean([log_softmax(row)[c] for row, c in zip(x, label)])
+
+
+def huber(x, y, delta):
+    d = abs(x - y)
+    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2)).mean()
+
+
+def zscore(x, axis=None):
+    return (x - x.mean(axis=axis)) / x.std(axis=axis)
+
+
+def pairs(x, y):
+    return x[:, None] - y
+
+
+def histogram(x, low, high, k):
+    return np.histogram(x, int(k), (low, high))[0]
+
+
+def averages(x, alpha):
+    y = np.array(x)
+    for t in range(1, len(x)):
+        y[t] = alpha * x[t] + (1 - alpha) * y[t - 1]
+    return y
+
+
+def autocorrelation(x, k):
+    c = x - x.mean()
+    return (c[k:] * c[: len(x) - k]).sum() / (c * c).sum()
+
+
+def moments(x, *_, **__):
+    """Roundings of a mean of products of differences from a mean."""
+    return 4 * lanes(x.shape[0]) + 16
+
+
+def windows_of(reduce):
+    return lambda x, k: reduce(np.lib.stride_tricks.sliding_window_view(x, int(k)), axis=1)
+
+
+three = [dict(x=f32(n)) for n in (1, 17, 1009)]
+some = [dict(x=f32(n)) for n in (2, 17, 1009)]
+two = [dict(x=f32(n), y=f32(n)) for n in (1, 17, 1009)]
+many = [dict(x=f32(n), y=f32(n)) for n in (2, 17, 1009)]
+layers = [dict(x=f32(n, k), w1=f32(k, h), b1=f32(h), w2=f32(h, m), b2=f32(m)) for n, k, h, m in ((1, 1, 1, 1), (5, 13, 31, 7))]
+tables = [dict(x=f32(n, d), y=f32(m, d)) for n, m, d in ((1, 1, 1), (7, 31, 5))]
+queries = [dict(q=f32(n, d), k=f32(n, d), v=f32(n, e)) for n, d, e in ((1, 1, 1), (17, 8, 5))]
+labelled = [dict(x=f32(n, c), label=ints(c, n).astype(np.int64)) for n, c in ((1, 1), (101, 10))]
+one = lambda *_, **__: 1.0
+greatest = lambda x, **_: 1 + 3 * abs(x).max()
+scale_of = lambda x, **_: (1 + abs(x).max()) ** 4
+
+LIBRARIES = [
+    case("nn", "softmax", three, softmax, rounds(softmax_rounds, "the sum; exp of differences; division")),
+    case("nn", "log_softmax", three, log_softmax, rounds(lambda x: lanes(x.size) + 8, "the sum, exp and log; differences", lambda x: 3 * np.ptp(x) + 8)),
+    case("nn", "log_sum_exp", three, lambda x: x.max() + np.log(np.exp(x - x.max()).sum()),
+         rounds(lambda x: lanes(x.size) + 8, "the sum, exp and log; differences", lambda x: 3 * np.ptp(x) + abs(x).max() + 8)),
+    case("nn", "layer_norm", [dict(x=f32(n), scale=f32(n), shift=f32(n), eps=np.float32(1e-5)) for n in (2, 127, 1009)],
+         lambda x, scale, shift, eps: (x - x.mean()) / np.sqrt(x.var() + eps) * scale + shift,
+         rounds(lambda x, **_: 3 * lanes(x.size) + 12, "two means, the first twice", lambda x, scale, shift, eps: normalised_size(x=x, gain=scale, bias=shift, axis=-1))),
+    case("nn", "rms_norm", [dict(x=f32(n), scale=f32(n), eps=np.float32(1e-5)) for n in (1, 127, 1009)],
+         lambda x, scale, eps: x / np.sqrt((x * x).mean() + eps) * scale, rounds(lambda x, **_: lanes(x.size) + 6, "a mean, a root")),
+    case("nn", "batch_norm", [dict(x=f32(n, m), average=f32(m), variance=unit(m), scale=f32(m), shift=f32(m), eps=np.float32(1e-5)) for n, m in ((0, 3), (7, 5))],
+         lambda x, average, variance, scale, shift, eps: (x - average) / np.sqrt(variance + eps) * scale + shift,
+         rounds(8, "each operation", lambda x, average, variance, scale, shift, eps: (abs(x) + abs(average)) / np.sqrt(variance + eps) * abs(scale) + abs(shift))),
+    case("nn", "linear", [dict(x=small(n, k), weight=small(k, m), bias=small(m)) for n, k, m in ((1, 1, 1), (5, 13, 7))],
+         lambda x, weight, bias: x @ weight + bias, free=True),
+    case("nn", "relu_mlp", layers, lambda x, w1, b1, w2, b2: relu(x @ w1 + b1) @ w2 + b2, rounds(mlp_rounds, "two products", mlp_size), free=True),
+    case("nn", "gelu_mlp", layers, lambda x, w1, b1, w2, b2: gelu(x @ w1 + b1) @ w2 + b2, rounds(mlp_rounds, "two products, gelu", mlp_size), free=True),
+    case("nn", "attention", [dict(q=f32(n, d), k=f32(m, d), v=f32(m, e)) for n, m, d, e in ((1, 1, 1, 1), (17, 31, 8, 5))], attention,
+         rounds(attention_rounds, "scores, through exp; the sum; the product", lambda q, k, v: attention(q, k, abs(v))), free=True),
+    case("nn", "causal_attention", queries, causal,
+         rounds(attention_rounds, "scores, through exp; the sum; the product", lambda q, k, v: causal(q, k, abs(v))), free=True),
+    case("nn", "cross_entropy", labelled, entropy,
+         rounds(lambda x, label: lanes(len(label)) + lanes(x.shape[1]) + 10, "two sums, exp, log, the differences", greatest)),
+    case("nn", "binary_cross_entropy", [dict(x=f32(n), target=unit(n)) for n in (1, 17, 1009)],
+         lambda x, target: (np.logaddexp(0, x) - x * target).mean(), rounds(lambda x, **_: lanes(x.size) + 8, "the mean; exp, log", greatest)),
+    case("nn", "accuracy", labelled, lambda x, label: (x.argmax(axis=1) == label).mean(), rounds(1, "a division")),
+    case("nn", "mse", two, lambda x, y: ((x - y) ** 2).mean(), rounds(lambda x, y: lanes(x.size) + 4, "the mean")),
+    case("nn", "mae", two, lambda x, y: abs(x - y).mean(), rounds(lambda x, y: lanes(x.size) + 4, "the mean")),
+    case("nn", "huber", [dict(**a, delta=np.float32(0.75)) for a in two], huber, rounds(lambda x, **_: lanes(x.size) + 8, "the mean", lambda x, y, delta: abs(x - y).mean())),
+    case("nn", "kl_divergence", [dict(p=unit(n), q=unit(n)) for n in (1, 17, 1009)] + [dict(p=np.zeros(3, np.float32), q=unit(3))],
+         lambda p, q: np.where(p > 0, p * np.log(p / q), 0).sum(),
+         rounds(lambda p, q: lanes(p.size) + 6, "the sum; log of a quotient", lambda p, q: (p * abs(np.log(np.maximum(p, 1e-9) / q)) + p).sum() + 1)),
+    case("nn", "one_hot", [dict(label=ints(5, n).astype(np.int64), k=np.int64(5)) for n in (0, 1, 17)], lambda label, k: np.eye(k)[label]),
+    case("nn", "embedding", [dict(table=f32(11, 3), token=ints(11, n).astype(np.int64)) for n in (0, 1, 17)], lambda table, token: table[token]),
+    case("stats", "zscore", some, zscore, rounds(moments, "two means", lambda x: 1 + abs(zscore(x)).max() * (1 + abs(x.mean()) / x.std()))),
+    case("stats", "rescale", some, lambda x: (x - x.min()) / np.ptp(x), rounds(4, "two differences, a division", one)),
+    case("stats", "sample_variance", some, lambda x: x.var(ddof=1), rounds(moments, "two means", scale_of)),
+    case("stats", "standard_error", some, lambda x: np.sqrt(x.var(ddof=1) / x.size), rounds(moments, "two means", scale_of)),
+    case("stats", "weighted_mean", [dict(x=unit(n), w=unit(n)) for n in (1, 17, 1009)], lambda x, w: np.average(x, weights=w),
+         rounds(lambda x, w: 2 * lanes(x.size) + 3, "two sums")),
+    case("stats", "geometric_mean", [dict(x=unit(n)) for n in (1, 17, 1009)], lambda x: np.exp(np.log(x).mean()),
+         rounds(lambda x: (lanes(x.size) + 4) * (1 + abs(np.log(x)).max()) + 4, "the mean, through exp")),
+    case("stats", "harmonic_mean", [dict(x=unit(n)) for n in (1, 17, 1009)], lambda x: 1 / (1 / x).mean(), rounds(lambda x: lanes(x.size) + 4, "the mean")),
+    case("stats", "skewness", some[1:], lambda x: (zscore(x) ** 3).mean(), rounds(moments, "three means", lambda x: 4 * (abs(zscore(x)) ** 3).mean() + 4)),
+    case("stats", "kurtosis", some[1:], lambda x: (zscore(x) ** 4).mean() - 3, rounds(moments, "three means", lambda x: 4 * (zscore(x) ** 4).mean() + 8)),
+    case("stats", "covariance", many, lambda x, y: np.cov(x, y, ddof=0)[0, 1], rounds(moments, "three means", lambda x, y: (1 + abs(x).max()) * (1 + abs(y).max()))),
+    case("stats", "covariance_matrix", [dict(x=f32(n, m)) for n, m in ((1, 2), (101, 3))], lambda x: np.cov(x, rowvar=False, ddof=0),
+         rounds(lambda x: 2 * blocks(len(x)) + len(x) + 16, "means of columns, a product", lambda x: (1 + abs(x).max()) ** 2), free=True),
+    case("stats", "correlation", many, lambda x, y: np.corrcoef(x, y)[0, 1],
+         rounds(moments, "five means", lambda x, y: (1 + abs(x).max()) * (1 + abs(y).max()) / (x.std() * y.std()))),
+    case("stats", "correlation_matrix", [dict(x=f32(101, 3))], lambda x: np.corrcoef(x, rowvar=False),
+         rounds(lambda x: 4 * blocks(len(x)) + len(x) + 16, "means of columns, a product", lambda x: (1 + abs(x).max()) ** 2), free=True),
+    case("stats", "fit_line", many, lambda x, y: tuple(np.polyfit(x, y, 1)),
+         rounds(moments, "four means", lambda x, y: (1 + abs(x).max()) ** 2 * (1 + abs(y).max()) / x.var())),
+    case("stats", "histogram", [dict(x=small(n), low=np.float32(-4), high=np.float32(4), k=np.int64(k)) for n, k in ((0, 3), (1, 1), (1009, 8))], histogram),
+    case("stats", "distances", tables, lambda x, y: np.sqrt((pairs(x, y) ** 2).sum(axis=-1)), rounds(lambda x, y: lanes(x.shape[1]) + 4, "the sum, a root")),
+    case("stats", "manhattan_distances", tables, lambda x, y: abs(pairs(x, y)).sum(axis=-1), rounds(lambda x, y: lanes(x.shape[1]) + 2, "the sum")),
+    case("stats", "cosine_similarity", two, lambda x, y: x @ y / np.sqrt((x @ x) * (y @ y)),
+         rounds(lambda x, y: 2 * lanes(x.size) + 6, "three sums", lambda x, y: abs(x) @ abs(y) / np.sqrt((x @ x) * (y @ y)))),
+    case("stats", "nearest", [dict(x=small(n, d), y=small(m, d)) for n, m, d in ((1, 1, 1), (7, 31, 5))], lambda x, y: (pairs(x, y) ** 2).sum(axis=-1).argmin(axis=1)),
+    case("stats", "moving_average", [dict(x=abs(f32(n)), k=np.int64(k)) for n, k in ((1, 1), (101, 7))], windows_of(np.mean), rounds(lambda x, k: k + 1, "the sum")),
+    case("stats", "moving_max", [dict(x=f32(n), k=np.int64(k)) for n, k in ((1, 1), (101, 7))], windows_of(np.max)),
+    case("stats", "moving_min", [dict(x=f32(n), k=np.int64(k)) for n, k in ((1, 1), (101, 7))], windows_of(np.min)),
+    case("stats", "exponential_average", [dict(x=f32(n), alpha=np.float32(0.25)) for n in (0, 1, 17, 101)], averages,
+         rounds(16, "each step; earlier errors shrink", lambda x, alpha: abs(x).max(initial=0))),
+    case("stats", "autocorrelation", [dict(x=f32(n), k=np.int64(k)) for n, k in ((2, 1), (101, 7), (101, 0))], autocorrelation, rounds(moments, "three sums", one)),
+]
+
 # ---- running them
+
+
+def path_of(file):
+    library = ROOT / "compiler/src/library" / f"{file}.fl"
+    return library if library.exists() else HERE / f"{file}.fl"
 
 
 def fuseloop(*arguments):
@@ -607,7 +758,7 @@ def fuseloop(*arguments):
 def signatures(file):
     """Result names by function."""
     found = {}
-    for line in fuseloop("check", HERE / f"{file}.fl").stdout.splitlines():
+    for line in fuseloop("check", path_of(file)).stdout.splitlines():
         if line.startswith("fn "):
             results = line.rsplit(" -> ", 1)[1]
             names = [part.split(":")[0] for part in results.strip("()").split(", ") if ":" in part]
@@ -617,7 +768,7 @@ def signatures(file):
 
 def run(folder, file, function, arguments, results, device):
     """The results' files, and the milliseconds from text to callable."""
-    command = ["run", HERE / f"{file}.fl", "--fn", function, "--device", device, "--time"]
+    command = ["run", path_of(file), "--fn", function, "--device", device, "--time"]
     for name, value in arguments.items():
         np.save(folder / f"{name}.npy", value)
         command.append(f"{name}={folder / name}.npy")
@@ -674,7 +825,8 @@ def check(file, function, inputs, reference, tolerance, free):
 def main():
     failures, slowest = 0, (0.0, "")
     print(f"{'example':16} {'function':16} {'sizes':>5}  {'allowed':>8} {'of it':>6}  why")
-    cases = [row for row in CASES if options.only in (None, row[0])]
+    every = CASES + LIBRARIES
+    cases = [row for row in every if options.only in (None, row[0])]
     for file, function, inputs, reference, tolerance, free in cases:
         try:
             worst, time = check(file, function, inputs, reference, tolerance, free)
@@ -684,8 +836,9 @@ def main():
         except AssertionError as e:
             failures += 1
             print(f"{file:16} {function:16} FAILED: {e}")
-    rows = {(file, function) for file, function, *_ in CASES}
-    for file in sorted(path.stem for path in HERE.glob("*.fl")) if options.only is None else []:
+    rows = {(file, function) for file, function, *_ in every}
+    files = sorted(path.stem for path in HERE.glob("*.fl")) + ["nn", "stats"]
+    for file in files if options.only is None else []:
         try:
             missing = [function for function in signatures(file) if (file, function) not in rows]
             assert not missing, f"without a row here: {', '.join(missing)}"
@@ -698,7 +851,7 @@ def main():
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="FILE", help="the rows of one example")
+    parser.add_argument("--only", metavar="FILE", help="the rows of one example or library")
     parser.add_argument("binary", nargs="?", default=ROOT / "target/release/fuseloop")
     options = parser.parse_args()
     BINARY = options.binary

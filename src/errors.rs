@@ -12,6 +12,7 @@ use std::fmt;
 use grammar::Code;
 
 use crate::error::codes;
+use crate::link;
 
 /// A kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub struct UnknownCode {
 const TABLES: &[&[(Code, &str)]] = &[
     grammar::codes::ALL,
     compiler::check::codes::ALL,
+    link::codes::ALL,
     codes::ALL,
     #[cfg(feature = "files")]
     crate::files::codes::ALL,

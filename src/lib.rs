@@ -20,6 +20,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
+//! | [`Loader`], [`Folder`] | how a program finds the files that it uses |
 //! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | errors as data, and drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
@@ -62,6 +63,7 @@ mod kernel;
 #[cfg(all(feature = "gpu", feature = "reports"))]
 mod launch;
 mod limit;
+mod link;
 #[cfg(any(feature = "objects", all(feature = "gpu", feature = "reports")))]
 mod lowered;
 #[cfg(feature = "objects")]
@@ -99,6 +101,7 @@ pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{Cancel, Device, Kernel, Options, Times};
 #[cfg(all(feature = "gpu", feature = "reports"))]
 pub use launch::LaunchError;
+pub use link::{Folder, Loader, Located, MAX_USES, NotRead};
 #[cfg(feature = "objects")]
 pub use object::Object;
 pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};

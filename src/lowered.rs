@@ -40,10 +40,10 @@ impl Lowered {
 
     /// The place in the source, such as `softmax.fl:3:5: `, or nothing if there is none.
     pub(crate) fn place(&self, origin: Origin) -> String {
-        let start = origin.start as usize;
-        let Some(before) = self.source.text.get(..start).filter(|_| origin.end > 0) else { return String::new() };
-        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        format!("{}:{line}:{column}: ", self.source.name)
+        if origin.end == 0 {
+            return String::new();
+        }
+        let (name, line, column) = self.source.place(origin.start as usize);
+        format!("{name}:{line}:{column}: ")
     }
 }

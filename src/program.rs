@@ -16,10 +16,11 @@ use crate::LaunchError;
 use crate::boundary;
 use crate::error::codes;
 use crate::limit;
+use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]
 use crate::{BenchError, Benchmark, ExplainError, Explanation};
-use crate::{CompileError, Kernel, Options, Signature, Source, Style, Times};
+use crate::{CompileError, Kernel, Loader, Options, Signature, Source, Style, Times};
 
 /// A source text, parsed and checked.
 #[derive(Debug)]
@@ -65,25 +66,35 @@ impl Program {
     /// assert!(errors.to_string().contains("<source>:1:19"));
     /// ```
     pub fn parse(source: impl Into<Source>) -> Result<Program, Errors> {
-        let source = Arc::new(source.into());
-        let fault = |message| Errors {
-            source: Arc::clone(&source),
-            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
-        };
-        boundary::enter(fault, || Program::read(Arc::clone(&source)))
+        Program::read(source.into(), None)
     }
 
-    fn read(source: Arc<Source>) -> Result<Program, Errors> {
-        let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
+    /// The same for a text that may use files, which `loader` finds and reads.
+    pub fn parse_with(source: impl Into<Source>, loader: &dyn Loader) -> Result<Program, Errors> {
+        Program::read(source.into(), Some(loader))
+    }
+
+    fn read(source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
+        let fault = |message| Errors {
+            source: Arc::new(source.clone()),
+            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
+        };
+        boundary::enter(fault, || Program::read_within(source.clone(), loader))
+    }
+
+    fn read_within(mut source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
         let start = Instant::now();
-        let file = grammar::parse(&source.text).map_err(failed)?;
+        let linked = link(&mut source, loader);
+        let source = Arc::new(source);
+        let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
+        let file = linked.map_err(failed)?;
         let parsed = Instant::now();
         let all = compiler::check::check_all(&file).map_err(failed)?;
         let entry = |(checked, function): (Checked, &grammar::ast::Function)| {
             let start = function.decorators.first().map_or(function.span.start, |first| first.span.start);
             Entry { signature: Signature::new(&checked), checked, start: Some(start as usize) }
         };
-        let functions = all.into_iter().zip(&file.functions).map(entry).collect();
+        let functions = all.into_iter().zip(file.own()).map(entry).collect();
         Ok(Program::new(source, functions, (parsed - start, parsed.elapsed())))
     }
 

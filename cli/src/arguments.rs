@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fuseloop::render::one_line;
-use fuseloop::{Device, Function, FusionPass, Math, Options, Passes, Program, Simd, Source};
+use fuseloop::{Device, Folder, Function, FusionPass, Math, Options, Passes, Program, Simd, Source};
 
 use crate::failure::Failure;
 
@@ -24,8 +24,11 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
 
 /// Parses and checks a program; `-` reads it from standard input.
 pub fn program(path: &Path) -> Result<Program, Failure> {
-    let source = if path == Path::new("-") { stdin()? } else { source(path)? };
-    Ok(Program::parse(source)?)
+    let (source, folder) = match path == Path::new("-") {
+        true => (stdin()?, Folder::default()),
+        false => (source(path)?, Folder::of(path)),
+    };
+    Ok(Program::parse_with(source, &folder)?)
 }
 
 /// The function of that name; if none is named, `main` or the only one.

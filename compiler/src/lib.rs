@@ -11,6 +11,7 @@ pub mod check;
 pub mod explain;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod fusion;
+pub mod library;
 pub mod lower;
 pub mod math;
 pub mod pipeline;

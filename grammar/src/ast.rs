@@ -18,13 +18,72 @@ pub struct Span {
 pub struct ExprId(u32);
 entity_impl!(ExprId, "expr");
 
-/// A source file.
+/// A file of a program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleId(u32);
+entity_impl!(ModuleId, "module");
+
+impl ModuleId {
+    /// The file that is the program; the others are used by it.
+    pub const PROGRAM: ModuleId = ModuleId(0);
+}
+
+/// A program: a source file and those that it uses, directly and indirectly.
 #[derive(Clone, Debug, Default)]
 pub struct File {
-    /// Its functions, in order.
+    /// The functions of all files, in order.
     pub functions: Vec<Function>,
+    /// The files. There may be none: then the functions are of one file that uses no others.
+    pub modules: PrimaryMap<ModuleId, Module>,
     /// Every expression; operands come before their users.
     pub exprs: PrimaryMap<ExprId, Expr>,
+}
+
+impl File {
+    /// The functions of the program's own file, in order.
+    pub fn own(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().filter(|function| function.module == ModuleId::PROGRAM)
+    }
+}
+
+/// A source file of a program, without its functions.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Where it begins in the source.
+    pub start: u32,
+    /// The files that it uses, in order.
+    pub uses: Vec<Use>,
+}
+
+/// `use "path.fl"` or `use library`, and `(name, ...)` if only those functions are used.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// The file or library.
+    pub what: Used,
+    /// The names that are picked; none stands for all functions of the file.
+    pub names: Vec<Name>,
+    /// All of it.
+    pub span: Span,
+    /// The file that it stands for, once that has been read.
+    pub module: Option<ModuleId>,
+}
+
+/// A file or library that is used.
+#[derive(Clone, Debug)]
+pub enum Used {
+    /// The path of a file, which stands in quotes.
+    Path(Name),
+    /// A library by its name.
+    Library(Name),
+}
+
+impl Used {
+    /// The path without its quotes, or the name of the library, where it stands.
+    pub fn name(&self) -> &Name {
+        match self {
+            Used::Path(name) | Used::Library(name) => name,
+        }
+    }
 }
 
 /// Text typed at a prompt.
@@ -39,6 +98,8 @@ pub struct Input {
 /// Something that may be typed at a prompt.
 #[derive(Clone, Debug)]
 pub enum Entry {
+    /// A `use`.
+    Use(Use),
     /// A function.
     Function(Function),
     /// A `let`.
@@ -61,6 +122,8 @@ pub struct Name {
 pub struct Function {
     /// `@kernels(1)` and its like, in order.
     pub decorators: Vec<Decorator>,
+    /// The file that it is in.
+    pub module: ModuleId,
     /// The function's name.
     pub name: Name,
     /// Its parameters.

@@ -5,7 +5,7 @@ use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
     Arg, BinaryOp, Binder, Block, Bound, Decorator, Definition, Dtype, Equation, Expr, ExprId, ExprKind, Item, Let,
-    Loop, Name, Param, Pattern, Results, Span, State, Target, Type, UnaryOp,
+    Loop, Name, Param, Pattern, Results, Span, State, Target, Type, UnaryOp, Use,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -16,6 +16,8 @@ use crate::{MAX_DEPTH, depth_error};
 
 /// A piece of source that the parser reads in one go.
 pub(crate) enum Piece {
+    /// A `use`.
+    Use(Use),
     /// A function up to `=`, `{` or `where`.
     Header(Box<Header>),
     /// A `let`.
@@ -122,6 +124,11 @@ impl<'s> Builder<'s> {
         Builder { source, exprs: PrimaryMap::new(), errors, tuples, chains, too_deep: false, deepest: 0, bodies }
     }
 
+    /// The same, but nodes are added to those of the files read before.
+    pub(crate) fn after(exprs: PrimaryMap<ExprId, Expr>, source: &'s str, errors: Errors) -> Builder<'s> {
+        Builder { exprs, ..Builder::new(source, errors) }
+    }
+
     /// The source text of a span.
     pub(crate) fn text(&self, span: Span) -> &'s str {
         self.source.get(span.start as usize..span.end as usize).unwrap_or_default()
@@ -161,6 +168,13 @@ impl<'s> Builder<'s> {
 
     pub(crate) fn name(&self, span: Span) -> Name {
         Name { text: self.text(span).to_owned(), span }
+    }
+
+    /// The path in a text in quotes.
+    pub(crate) fn path(&self, span: Span) -> Name {
+        let text = self.text(span);
+        let path = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(text);
+        Name { text: path.to_owned(), span }
     }
 
     pub(crate) fn name_expr(&mut self, l: u32, r: u32) -> E {

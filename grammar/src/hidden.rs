@@ -43,13 +43,14 @@ fn name_of(table: &[(char, &'static str)], c: char) -> Option<&'static str> {
     table.iter().find(|(known, _)| *known == c).map(|(_, name)| *name)
 }
 
-/// Reports each character that is not allowed anywhere in a source.
-pub(crate) fn refuse(source: &str, errors: &mut Errors) {
+/// Reports each character from byte `start` on that is not allowed anywhere in a source.
+pub(crate) fn refuse(source: &str, start: usize, errors: &mut Errors) {
+    let text = source.get(start..).unwrap_or_default();
     // Fast path: all of them are multi-byte characters.
-    if source.is_ascii() {
+    if text.is_ascii() {
         return;
     }
-    for (at, c) in source.char_indices() {
+    for (at, c) in text.char_indices().map(|(at, c)| (start + at, c)) {
         if let Some(name) = name_of(&NOWHERE, c).filter(|_| at > 0 || c != BYTE_ORDER_MARK) {
             let note = match c {
                 BYTE_ORDER_MARK => "it is allowed only at the beginning of a file",

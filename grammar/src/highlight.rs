@@ -14,6 +14,8 @@ pub enum Highlight {
     Name,
     /// A number.
     Number,
+    /// The path of a file, in quotes.
+    Text,
     /// An operator or punctuation.
     Mark,
     /// A bracket.
@@ -33,6 +35,7 @@ pub enum Highlight {
 /// assert_eq!(words.iter().map(|(_, class)| *class).collect::<Vec<_>>(), [
 ///     Highlight::Keyword, Highlight::Name, Highlight::Mark, Highlight::Number, Highlight::Comment
 /// ]);
+/// assert_eq!(highlight("use \"a.fl\"")[1].1, Highlight::Text);
 /// ```
 pub fn highlight(source: &str) -> Vec<(Span, Highlight)> {
     let mut found = vec![];
@@ -64,8 +67,9 @@ fn class(tok: Tok) -> Option<Highlight> {
         Tok::Dtype(_) => Highlight::Type,
         Tok::Name | Tok::Hole => Highlight::Name,
         Tok::Number => Highlight::Number,
+        Tok::Text => Highlight::Text,
         Tok::Wrong => Highlight::Wrong,
-        Tok::Newline | Tok::Block | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+        Tok::Newline | Tok::Block | Tok::AsUse | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
         tok if tok.closes() || tok.closed_by().is_some() => Highlight::Bracket,
         _ => Highlight::Mark,
     })

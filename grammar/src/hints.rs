@@ -51,6 +51,9 @@ pub(crate) const CHARACTERS: &[(char, &str)] = &[
     ('²', "^ 2"),
 ];
 
+/// Characters that enclose text.
+pub(crate) const QUOTES: [char; 12] = ['"', '\'', '‘', '’', '‚', '‛', '“', '”', '„', '‟', '«', '»'];
+
 /// Members of an array elsewhere, behind a `.`.
 pub(crate) const MEMBERS: &[(&str, &str)] = &[
     ("shape", "the length of an axis is its size name, or `size(x, 0)`"),
@@ -77,6 +80,9 @@ pub(crate) const NO_LOOPS: &str = "write `let y[i] = ...` for an array, `sum[i](
 /// How to repeat something until a condition holds, for a message.
 const UNTIL: &str = "a loop that ends by a condition is `loop x = first while c { next }`";
 
+/// How to use functions of another file, for a message.
+const IMPORT: &str = "functions of another file: write `use \"file.fl\"`, or `use nn` for a library, between functions";
+
 /// Keywords of other languages.
 pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("def", ("a function is `fn f(x: f32[n]) = ...`", None)),
@@ -101,9 +107,9 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
     ("var", ("write `let name = value`", None)),
     ("const", ("write `let name = value`", None)),
     ("mut", ("nothing is assigned to: write `let name = value`", None)),
-    ("import", ("a program is one file: there is nothing to import", None)),
-    ("from", ("a program is one file: there is nothing to import", None)),
-    ("use", ("a program is one file: there is nothing to import", None)),
+    ("import", (IMPORT, None)),
+    ("include", (IMPORT, None)),
+    ("from", (IMPORT, None)),
     ("class", ("there are no classes: a program is a list of functions", None)),
     ("struct", ("there are no structures: a function may have several results, `(a, b)`", None)),
 ];

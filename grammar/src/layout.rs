@@ -3,7 +3,7 @@
 //! A newline or `;` ends a statement. A newline does not
 //! - inside `()` and `[]`; `{` starts afresh: inside a block newlines count again;
 //! - after a token that cannot end a statement: an operator, `=`, `,`, `:`, `->`, `then`, `else`,
-//!   `where`, `if`, `loop`, `while`, `let`, `rec`, `fn`, an opening bracket;
+//!   `where`, `if`, `loop`, `while`, `let`, `rec`, `fn`, `use`, an opening bracket;
 //! - before a token that cannot begin one: `then`, `else`, `where`, `while`, `)`, `]`, `}`, `,`,
 //!   `:`, `=`, `->`, `{`.
 //!
@@ -27,9 +27,14 @@ use crate::{MAX_DEPTH, codes, depth_error, hidden};
 /// The tokens of a text for the parser, with the errors found. There are no tokens if the nesting
 /// exceeds the limit.
 pub(crate) fn arrange(source: &str) -> (Vec<Token>, Errors) {
+    arrange_from(source, 0)
+}
+
+/// The same for the text from byte `start` on.
+pub(crate) fn arrange_from(source: &str, start: usize) -> (Vec<Token>, Errors) {
     let mut layout = Layout::default();
-    hidden::refuse(source, &mut layout.errors);
-    layout.read(source);
+    hidden::refuse(source, start, &mut layout.errors);
+    layout.read(Lexer::at(source, start));
     if layout.too_deep {
         return (vec![], layout.errors);
     }
@@ -53,7 +58,7 @@ pub struct Lines(Layout);
 impl Lines {
     /// Adds one or more lines. No token spans lines.
     pub fn push(&mut self, text: &str) {
-        self.0.read(text);
+        self.0.read(Lexer::new(text));
     }
 
     /// Whether a bracket is open, or the last line ends in a token that cannot end a statement.
@@ -95,8 +100,7 @@ struct Open {
 }
 
 impl Layout {
-    fn read(&mut self, text: &str) {
-        let mut lexer = Lexer::new(text);
+    fn read(&mut self, mut lexer: Lexer<'_>) {
         while !self.too_deep
             && let Some((token, complaint)) = lexer.next()
         {
@@ -269,7 +273,7 @@ impl Layout {
 }
 
 fn can_end(tok: Tok) -> bool {
-    tok.closes() || matches!(tok, Tok::Name | Tok::Number | Tok::Hole | Tok::Dtype(_) | Tok::Wrong)
+    tok.closes() || matches!(tok, Tok::Name | Tok::Number | Tok::Text | Tok::Hole | Tok::Dtype(_) | Tok::Wrong)
 }
 
 fn can_begin(tok: Tok) -> bool {

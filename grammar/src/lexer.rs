@@ -172,18 +172,33 @@ pub(crate) struct Lexer<'s> {
     source: &'s str,
     scanner: SpannedIter<'s, Tok>,
     wrong_until: u32,
+    /// The token before, other than line ends.
+    previous: Option<Tok>,
 }
 
 impl<'s> Lexer<'s> {
     /// Starts at the beginning of `source`. The caller has checked that offsets fit into `u32`.
     pub(crate) fn new(source: &'s str) -> Lexer<'s> {
-        Lexer { source, scanner: Tok::lexer(source).spanned(), wrong_until: u32::MAX }
+        Lexer::at(source, 0)
+    }
+
+    /// Starts at byte `start` of `source`.
+    pub(crate) fn at(source: &'s str, start: usize) -> Lexer<'s> {
+        let mut scanner = Tok::lexer(source);
+        scanner.bump(start);
+        Lexer { source, scanner: scanner.spanned(), wrong_until: u32::MAX, previous: None }
     }
 
     /// The next token. A run of characters that form no token is reported once.
     pub(crate) fn next(&mut self) -> Option<(Token, Option<Diagnostic>)> {
         let (result, range) = self.scanner.next()?;
         let span = Span { start: range.start as u32, end: range.end as u32 };
+        let after_use = self.previous == Some(Tok::Use);
+        let result = result.and_then(|tok| if tok == Tok::Text && !after_use { Err(Reason::Text) } else { Ok(tok) });
+        let token = *result.as_ref().unwrap_or(&Tok::Wrong);
+        if token != Tok::Newline {
+            self.previous = Some(token);
+        }
         Some(match result {
             Ok(tok) => (Token { tok, span }, None),
             Err(reason) => {
@@ -245,6 +260,12 @@ fn complaint(reason: Reason, source: &str, span: Span) -> Diagnostic {
         Reason::Text if text.starts_with('\'') && before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == ')') => {
             Diagnostic::new(codes::OPERATOR, span, "there is no `'`").help("write `transpose(x)`")
         }
+        Reason::Text if before.trim_end().ends_with("use") => {
+            let path = text.trim_matches(|c: char| hints::QUOTES.contains(&c)).trim_end();
+            let instead = format!("\"{path}\"");
+            let diagnostic = Diagnostic::new(codes::TEXT, span, "the path of a file stands in double quotes");
+            diagnostic.help(format!("write `{instead}`")).suggest(span, instead)
+        }
         Reason::Text => Diagnostic::new(codes::TEXT, span, "there is no text in quotes")
             .help("values are numbers, `true`, `false` and arrays of them"),
     }
@@ -256,7 +277,7 @@ impl Tok {
     pub(crate) fn text(self) -> Option<&'static str> {
         Some(match self {
             Tok::Fn => "fn", Tok::Let => "let", Tok::Rec => "rec", Tok::If => "if", Tok::Then => "then", Tok::Else => "else", Tok::Where => "where",
-            Tok::Loop => "loop", Tok::While => "while",
+            Tok::Loop => "loop", Tok::While => "while", Tok::Use => "use",
             Tok::Dtype(dtype) => dtype.name(),
             Tok::Hole => "_",
             Tok::OpenRound => "(", Tok::CloseRound => ")",
@@ -267,14 +288,14 @@ impl Tok {
             Tok::Eq => "==", Tok::Ne => "!=", Tok::Lt => "<", Tok::Le => "<=", Tok::Gt => ">", Tok::Ge => ">=",
             Tok::Plus => "+", Tok::Minus => "-", Tok::Star => "*", Tok::Slash => "/", Tok::Percent => "%",
             Tok::At => "@", Tok::Caret => "^",
-            Tok::Name | Tok::Number | Tok::Newline | Tok::Wrong
-            | Tok::Block | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
+            Tok::Name | Tok::Number | Tok::Text | Tok::Newline | Tok::Wrong
+            | Tok::Block | Tok::AsUse | Tok::AsHeader | Tok::AsStatement | Tok::AsResult => return None,
         })
     }
 
     /// Whether it is a word with a meaning in the language, other than a type.
     pub(crate) fn is_keyword(self) -> bool {
-        let of_statements = matches!(self, Tok::Fn | Tok::Let | Tok::Rec | Tok::Loop | Tok::While);
+        let of_statements = matches!(self, Tok::Fn | Tok::Let | Tok::Rec | Tok::Loop | Tok::While | Tok::Use);
         of_statements || matches!(self, Tok::If | Tok::Then | Tok::Else | Tok::Where)
     }
 

@@ -22,7 +22,7 @@ pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Style};
 pub use format::format;
 pub use highlight::{Highlight, highlight};
 pub use layout::Lines;
-pub use read::{is_unfinished, parse, parse_input};
+pub use read::{is_unfinished, parse, parse_input, parse_module};
 pub use source::{Part, Source};
 
 /// The limit on the depth of an expression, counted in operators, calls and parentheses. The stages

@@ -4,10 +4,12 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::ast::{
     Binder, Bound, Definition, Equation, ExprId, ExprKind, File, Function, Item, Loop, Pattern, Results, Target, Type,
+    Use, Used,
 };
 
 impl Display for File {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.modules.values().flat_map(|module| &module.uses).try_for_each(|one| use_(f, one))?;
         self.functions.iter().try_for_each(|function| self.function(f, function))
     }
 }
@@ -184,6 +186,16 @@ impl File {
             }
         }
     }
+}
+
+/// `use "path" name name`
+fn use_(f: &mut Formatter<'_>, Use { what, names, .. }: &Use) -> fmt::Result {
+    match what {
+        Used::Path(path) => write!(f, "use \"{}\"", path.text)?,
+        Used::Library(name) => write!(f, "use {}", name.text)?,
+    }
+    names.iter().try_for_each(|name| write!(f, " {}", name.text))?;
+    f.write_char('\n')
 }
 
 /// Displays by a function.

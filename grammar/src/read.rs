@@ -5,12 +5,13 @@
 //! The layout has matched all brackets, so where a piece ends does not depend on errors inside it,
 //! and each piece reports at most one error.
 
+use cranelift_entity::PrimaryMap;
 use lalrpop_util::ParseError;
 
-use crate::ast::{Block, Entry, ExprId, File, Function, Input, Let, Span};
+use crate::ast::{Block, Entry, Expr, ExprId, File, Function, Input, Let, Module, ModuleId, Span, Use};
 use crate::builder::{Body, Builder, Header, Piece};
 use crate::diagnostic::Diagnostic;
-use crate::layout::{Lines, arrange};
+use crate::layout::{Lines, arrange_from};
 use crate::lexer::{Tok, Token};
 use crate::parser::PieceParser;
 use crate::report::{Errors, Place, report, unexpected};
@@ -18,13 +19,28 @@ use crate::{MAX_SOURCE, codes};
 
 /// Reads a source file. If there are errors, returns all independent ones in source order.
 pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
-    let (functions, Builder { exprs, errors, .. }) = read(source, |reader| reader.file());
-    errors.finish().map(|()| File { functions, exprs })
+    let mut file = File::default();
+    parse_module(source, 0, &mut file)?;
+    Ok(file)
+}
+
+/// Reads the source file that begins at byte `start` of `source` and adds it to a program as its
+/// next module. The bytes before are the files read so far, so that a place in the source tells the
+/// file. If there are errors, returns all independent ones; the module then has no functions.
+pub fn parse_module(source: &str, start: usize, file: &mut File) -> Result<ModuleId, Vec<Diagnostic>> {
+    let module = file.modules.push(Module { start: start as u32, uses: vec![] });
+    let at = Start { byte: start, module, exprs: std::mem::take(&mut file.exprs) };
+    let ((functions, uses), Builder { exprs, errors, .. }) = read(source, at, |reader| reader.file());
+    file.exprs = exprs;
+    errors.finish()?;
+    file.functions.extend(functions);
+    file.modules[module].uses = uses;
+    Ok(module)
 }
 
 /// Reads text typed at a prompt. If there are errors, returns all independent ones in source order.
 pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
-    let (entries, Builder { exprs, errors, .. }) = read(source, |reader| reader.input());
+    let (entries, Builder { exprs, errors, .. }) = read(source, Start::default(), |reader| reader.input());
     errors.finish().map(|()| Input { entries, exprs })
 }
 
@@ -43,20 +59,34 @@ pub fn parse_input(source: &str) -> Result<Input, Vec<Diagnostic>> {
 pub fn is_unfinished(source: &str) -> bool {
     let mut lines = Lines::default();
     lines.push(source);
-    lines.go_on() || read(source, |reader| reader.input()).1.errors.only_unfinished()
+    lines.go_on() || read(source, Start::default(), |reader| reader.input()).1.errors.only_unfinished()
+}
+
+/// Where reading starts.
+struct Start {
+    byte: usize,
+    module: ModuleId,
+    /// The nodes of the modules before.
+    exprs: PrimaryMap<ExprId, Expr>,
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start { byte: 0, module: ModuleId::PROGRAM, exprs: PrimaryMap::new() }
+    }
 }
 
 /// Runs a reader over a text. Its errors are collected in the builder.
-fn read<'s, T: Default>(source: &'s str, how: impl FnOnce(&mut Reader<'s, '_>) -> T) -> (T, Builder<'s>) {
+fn read<'s, T: Default>(source: &'s str, start: Start, how: impl FnOnce(&mut Reader<'s, '_>) -> T) -> (T, Builder<'s>) {
     if source.len() > MAX_SOURCE {
         let mut errors = Errors::default();
         let message = format!("the source has {} bytes, more than the limit of {MAX_SOURCE}", source.len());
         errors.push(Diagnostic::new(codes::SOURCE_TOO_LARGE, Span::default(), message));
         return (T::default(), Builder::new(source, errors));
     }
-    let (tokens, errors) = arrange(source);
-    let mut reader =
-        Reader { tokens: &tokens, at: 0, parser: PieceParser::new(), builder: Builder::new(source, errors) };
+    let (tokens, errors) = arrange_from(source, start.byte);
+    let builder = Builder::after(start.exprs, source, errors);
+    let mut reader = Reader { tokens: &tokens, at: 0, module: start.module, parser: PieceParser::new(), builder };
     let read = how(&mut reader);
     (read, reader.builder)
 }
@@ -72,16 +102,18 @@ struct Reader<'s, 't> {
     tokens: &'t [Token],
     /// The next token.
     at: usize,
+    module: ModuleId,
     parser: PieceParser,
     builder: Builder<'s>,
 }
 
 impl Reader<'_, '_> {
-    fn file(&mut self) -> Vec<Function> {
-        let mut functions = vec![];
+    fn file(&mut self) -> (Vec<Function>, Vec<Use>) {
+        let (mut functions, mut uses) = (vec![], vec![]);
         while self.at < self.tokens.len() && !self.builder.errors.full() {
             match self.tokens[self.at].tok {
                 Tok::Newline | Tok::Semicolon => self.at += 1,
+                Tok::Use => uses.extend(self.use_()),
                 Tok::Fn | Tok::At => functions.extend(self.function()),
                 _ => {
                     // Only the head of a function may stand here.
@@ -89,15 +121,25 @@ impl Reader<'_, '_> {
                 }
             }
         }
-        functions
+        (functions, uses)
     }
 
-    /// Functions, `let`s and expressions, in any order.
+    /// Reads a `use`.
+    fn use_(&mut self) -> Option<Use> {
+        let end = self.find(self.tokens.len(), |tok| matches!(tok, Tok::Newline | Tok::Semicolon | Tok::Fn));
+        match self.piece(Tok::AsUse, end) {
+            Some(Piece::Use(one)) => Some(one),
+            _ => None,
+        }
+    }
+
+    /// `use`s, functions, `let`s and expressions, in any order.
     fn input(&mut self) -> Vec<Entry> {
         let mut entries = vec![];
         while self.at < self.tokens.len() && !self.builder.errors.full() {
             match self.tokens[self.at].tok {
                 Tok::Newline | Tok::Semicolon => self.at += 1,
+                Tok::Use => entries.extend(self.use_().map(Entry::Use)),
                 Tok::Fn | Tok::At => entries.extend(self.function().map(Entry::Function)),
                 _ => {
                     let ends = |tok| matches!(tok, Tok::Newline | Tok::Semicolon | Tok::Fn);
@@ -141,7 +183,8 @@ impl Reader<'_, '_> {
         let Header { decorators, name, params, results, start } = header?;
         let condition = condition?;
         let Block { lets, result } = body?;
-        Some(Function { decorators, name, params, results, condition, lets, result, span: Span { start, end } })
+        let (module, span) = (self.module, Span { start, end });
+        Some(Function { decorators, module, name, params, results, condition, lets, result, span })
     }
 
     /// Reads the condition of a signature, up to the `=` or `{` at `opening`, and that. Returns
@@ -266,13 +309,13 @@ impl Reader<'_, '_> {
         limit
     }
 
-    /// Where the next function or its first decorator begins, from `from` on.
+    /// Where the next function or its first decorator begins, or a `use`, from `from` on.
     fn next_function(&self, from: usize) -> usize {
         let mut depth = 0u32;
         for at in self.at..self.tokens.len() {
             let tok = self.tokens[at].tok;
             let on_its_own = || matches!(self.tokens[at - 1].tok, Tok::Newline | Tok::Semicolon | Tok::CloseBrace);
-            if depth == 0 && at >= from && (tok == Tok::Fn || (tok == Tok::At && on_its_own())) {
+            if depth == 0 && at >= from && (tok == Tok::Fn || (matches!(tok, Tok::At | Tok::Use) && on_its_own())) {
                 return at;
             }
             if tok.closed_by().is_some() {

@@ -116,7 +116,9 @@ impl Expected {
         const PUNCTUATION: [&str; 17] =
             ["fn", "let", "then", "else", "while", "(", "[", ")", "]", ",", ":", "->", "=", "{", "@", "<", "<="];
         let mut words = vec![];
-        if self.operand() {
+        if self.has("text") {
+            words.push("a path in double quotes or the name of a library".to_owned());
+        } else if self.operand() {
             words.push("an expression".to_owned());
         } else if self.operator() {
             words.push("an operator".to_owned());
@@ -163,9 +165,10 @@ pub(crate) fn report(error: ParseError<u32, Tok, Infallible>, place: &Place<'_, 
     };
     let expected = Expected::new(expected);
     let before = &place.tokens[..place.tokens.iter().take_while(|token| token.span.start < found.span.start).count()];
+    let use_may_end = place.read_as == Tok::AsUse && before.len() > 1;
     let may_end = place.read_as != Tok::AsHeader
         && open_brackets(before) == 0
-        && expected.operator()
+        && (expected.operator() || use_may_end)
         && !["then", "else", "{"].iter().any(|terminal| expected.has(terminal));
     let message = format!("expected {}, found {}", expected.describe(may_end), describe(found, place));
     let diagnostic = Diagnostic::new(codes::SYNTAX, found.span, message);
@@ -195,7 +198,9 @@ fn foreign_word(found: Token, previous: Option<&Token>, place: &Place<'_, '_>) -
         return Some((found, ("write `if c then a else b`", Some("select"))));
     }
     let word = |token: Token| match token.tok {
-        Tok::Name => Some((token, hints::look_up(hints::WORDS, text(token, place.source))?)),
+        Tok::Name if place.read_as != Tok::AsUse => {
+            Some((token, hints::look_up(hints::WORDS, text(token, place.source))?))
+        }
         _ => None,
     };
     word(found).or_else(|| previous.copied().and_then(word))
@@ -280,6 +285,10 @@ fn help(found: Token, before: &[Token], expected: &Expected, place: &Place<'_, '
         Tok::Equals if expected.has("[") && before.iter().any(|token| token.tok == Tok::Rec) => {
             "a recurrence has indices: `let rec y[t < n] = ...`"
         }
+        _ if place.read_as == Tok::AsUse => {
+            "write `use \"file.fl\"` or `use nn`, with the functions to pick in parentheses: `use nn (softmax)`"
+        }
+        Tok::Use => "`use` stands between functions, outside of their bodies, and is no name",
         Tok::Rec => "write `let rec y[t < n] = ...` for an array that refers to earlier elements of itself",
         Tok::While => "a loop that ends by a condition is `loop x = first while c { next }`",
         _ if expected.has("{") && expected.has("while") => {

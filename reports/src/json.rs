@@ -30,10 +30,10 @@ enum Line<'a> {
         severity: &'static str,
         message: &'a str,
         file: Option<&'a str>,
-        spans: Vec<Span>,
+        spans: Vec<Span<'a>>,
         notes: &'a [String],
         help: Option<&'a str>,
-        suggestion: Vec<Edit>,
+        suggestion: Vec<Edit<'a>>,
     },
     Signature {
         name: &'a str,
@@ -92,9 +92,12 @@ pub struct Gpu<'a> {
     pub cuda: [i32; 2],
 }
 
-/// Bytes of the source, and the same places as an editor counts them: lines and characters from 1.
+/// Bytes of the file, and the same places as an editor counts them: lines and characters from 1.
 #[derive(Serialize)]
-struct Span {
+struct Span<'a> {
+    /// The file, if it is another one than that of the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     start: usize,
     end: usize,
     line: usize,
@@ -106,7 +109,10 @@ struct Span {
 }
 
 #[derive(Serialize)]
-struct Edit {
+struct Edit<'a> {
+    /// As in a span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     start: usize,
     end: usize,
     replacement: String,
@@ -121,21 +127,27 @@ struct Typed<'a> {
 
 /// An error, with its file and places if it has a source.
 pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
-    let text = source.map_or("", |source| source.text.as_str());
+    let nothing = Source::default();
+    let of = source.unwrap_or(&nothing);
+    let first = report.labels.first().map_or(0, |(range, _)| clamp(&of.text, range).start);
+    let (_, own, _) = of.part(first);
     let span = |(k, (range, label)): (usize, &'_ (Range<usize>, String))| {
-        let Range { start, end } = clamp(text, range);
-        let ((line, column), (end_line, end_column)) = (place(text, start), place(text, end));
-        Span { start, end, line, column, end_line, end_column, label: label.clone(), primary: k == 0 }
+        let (file, start, end) = within(of, range);
+        let ((_, line, column), (_, end_line, end_column)) = (of.place(start), of.place(end));
+        let (start, end) = (start - file.0, end - file.0);
+        let file = Some(file.1).filter(|file| *file != own);
+        Span { file, start, end, line, column, end_line, end_column, label: label.clone(), primary: k == 0 }
     };
     let edit = |(range, replacement): &'_ (Range<usize>, String)| {
-        let Range { start, end } = clamp(text, range);
-        Edit { start, end, replacement: replacement.clone() }
+        let (file, start, end) = within(of, range);
+        let (start, end) = (start - file.0, end - file.0);
+        Edit { file: Some(file.1).filter(|file| *file != own), start, end, replacement: replacement.clone() }
     };
     write(&Line::Diagnostic {
         code: report.code.map(|code| code.to_string()),
         severity: "error",
         message: &report.message,
-        file: source.map(|source| source.name.as_str()),
+        file: source.map(|_| own),
         spans: report.labels.iter().enumerate().map(span).collect(),
         notes: &report.notes,
         help: report.help.as_deref(),
@@ -182,12 +194,11 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// Line and column of a byte, both from 1, where a column is a character.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..at];
-    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
+/// The file of a range of bytes, with the byte at which it begins, and the range within the text.
+fn within<'s>(source: &'s Source, range: &Range<usize>) -> ((usize, &'s str), usize, usize) {
+    let Range { start, end } = clamp(&source.text, range);
+    let (part, name, _) = source.part(start);
+    ((part.start, name), start, end.min(part.end))
 }
 
 /// The elements of an array from `first` along an axis, nested as its axes are.
@@ -297,6 +308,11 @@ mod tests {
 
     #[test]
     fn places_are_those_of_an_editor() {
+        let place = |text: &str, at| {
+            let source = Source::new("a.fl", text);
+            let (_, line, column) = source.place(at);
+            (line, column)
+        };
         assert_eq!(place("é\nab", 3), (2, 1));
         assert_eq!(place("é\nab", 5), (2, 3));
         assert_eq!(place("éa", 2), (1, 2));

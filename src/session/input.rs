@@ -1,5 +1,5 @@
-//! Reads an entry, followed by the functions that it calls, so that one text holds everything that
-//! its errors point at.
+//! Reads an entry, followed by the functions that it calls and the files that it uses, so that one
+//! text holds everything that its errors point at.
 //!
 //! `load("a.npy")` is not part of the language, which knows no files. Before the text is read, it
 //! is replaced by a name of the same number of bytes, and the array in the file becomes the value
@@ -7,26 +7,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compiler::check::codes::UNKNOWN_FUNCTION;
-use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Let, Span};
+use grammar::ast::{Entry, Expr, ExprKind, File, Function, Input, Let, Module, Span, Use};
 use grammar::{Diagnostic, Highlight, highlight};
 
+use super::used::{Remembered, rebase};
 use super::{Definition, PROMPT, Session, SessionError};
 use crate::files::Place;
+use crate::link::link_uses;
 use crate::render::Part;
 use crate::{Errors, Signature, Source};
 
 /// An entry that has been read.
 pub(super) struct Reading {
-    /// The text as it was written, followed by the functions that it calls.
+    /// The text as it was written, followed by the functions that it calls and the files that it
+    /// uses.
     pub(super) source: Arc<Source>,
     /// The entry without these functions.
     pub(super) input: Input,
     /// The whole text: the functions that can be called, and every expression.
     pub(super) file: File,
+    /// The `use`s of the entry itself.
+    pub(super) uses: Vec<Use>,
+    /// The used files as they were read.
+    pub(super) files: Arc<Remembered>,
     /// The files that it loads, by the name that stands for each.
     pub(super) loads: BTreeMap<String, Load>,
     /// The time that reading took.
@@ -48,6 +56,9 @@ impl Reading {
             grammar::parse_input(code).map_err(|e| Errors::new(Arc::new(source.clone()), e))
         };
         let input = read(&source, &code)?;
+        let own_uses = input.entries.iter().filter(|entry| matches!(entry, Entry::Use(_))).count();
+        // Whether the files that the session uses matter.
+        let mut uses = own_uses > 0;
         let mut whole = code;
         let mut called: BTreeSet<&str> = BTreeSet::new();
         let mut waiting: Vec<&str> = calls(input.exprs.values()).collect();
@@ -57,8 +68,9 @@ impl Reading {
             input.entries.iter().any(|entry| matches!(entry, Entry::Function(function) if function.name.text == name))
         };
         while let Some(name) = waiting.pop() {
-            if let Some(definition) = session.functions.get(name)
-                && !own(name)
+            let definition = session.functions.get(name).filter(|_| !own(name));
+            uses |= definition.is_none() && session.has_used(name);
+            if let Some(definition) = definition
                 && called.insert(name)
             {
                 for text in [&mut source.text, &mut whole] {
@@ -71,13 +83,34 @@ impl Reading {
                 waiting.extend(definition.calls.iter().map(String::as_str));
             }
         }
-        let Input { entries, exprs } = if called.is_empty() { input.clone() } else { read(&source, &whole)? };
-        let functions = entries.into_iter().filter_map(|entry| match entry {
-            Entry::Function(function) => Some(function),
-            Entry::Let(_) | Entry::Value(_) => None,
-        });
-        let file = File { functions: functions.collect(), exprs };
-        Ok(Reading { source: Arc::new(source), input, file, loads, time: start.elapsed() })
+        for line in session.used.iter().filter(|_| uses) {
+            for text in [&mut source.text, &mut whole] {
+                text.push('\n');
+            }
+            source.parts.push(Part { start: whole.len(), name: PROMPT.to_owned(), line: 1 });
+            for text in [&mut source.text, &mut whole] {
+                text.push_str(&line.written(None));
+            }
+        }
+        let Input { entries, exprs } = if called.is_empty() && !uses { input.clone() } else { read(&source, &whole)? };
+        let mut file = File { exprs, ..File::default() };
+        let program = file.modules.push(Module::default());
+        for entry in entries {
+            match entry {
+                Entry::Function(function) => file.functions.push(function),
+                Entry::Use(one) => file.modules[program].uses.push(one),
+                Entry::Let(_) | Entry::Value(_) => {}
+            }
+        }
+        if name != PROMPT {
+            rebase(Path::new(name), &mut file.modules[program].uses[..own_uses]);
+        }
+        let files = if own_uses > 0 { Arc::default() } else { Arc::clone(&session.files) };
+        if let Err(errors) = link_uses(&mut source, Some(files.as_ref()), &mut file) {
+            return Err(Errors::new(Arc::new(source), errors).into());
+        }
+        let uses = file.modules[program].uses[..own_uses].to_vec();
+        Ok(Reading { source: Arc::new(source), input, file, uses, files, loads, time: start.elapsed() })
     }
 
     /// Checks a function of the entry and returns its signature. The inner error means that the

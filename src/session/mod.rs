@@ -17,9 +17,11 @@
 
 mod input;
 mod subject;
+mod used;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use grammar::ast::Entry;
@@ -32,6 +34,7 @@ use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Sign
 use input::{Reading, place, word};
 pub use input::{Typed, is_name};
 pub use subject::Subject;
+use used::{Line, Remembered};
 
 /// The name of the last value.
 pub const LAST: &str = "_";
@@ -46,6 +49,9 @@ pub struct Session {
     pub options: Options,
     functions: BTreeMap<String, Arc<Definition>>,
     values: BTreeMap<String, Arc<Array>>,
+    /// The files and libraries that are used, and their texts.
+    used: Vec<Line>,
+    files: Arc<Remembered>,
 }
 
 /// A function as it was entered.
@@ -64,6 +70,13 @@ struct Definition {
 /// The result of an entry.
 #[derive(Clone, Debug)]
 pub enum Outcome {
+    /// Functions of a file or library can be called.
+    Used {
+        /// The `use`, with the path from the current folder.
+        line: String,
+        /// The functions.
+        names: Vec<String>,
+    },
     /// A function is defined.
     Defined {
         /// Its parameters and results.
@@ -121,7 +134,8 @@ impl Definition {
         let errors = self.signature.as_ref().err();
         let named =
             errors.into_iter().flat_map(|e| e.diagnostics().iter().filter_map(|error| place(e.source(), error)));
-        named.filter(|name| self.calls.iter().any(|callee| callee == name) && !session.functions.contains_key(*name))
+        let known = |name: &str| session.functions.contains_key(name) || session.has_used(name);
+        named.filter(move |name| self.calls.iter().any(|callee| callee == name) && !known(name))
     }
 }
 
@@ -153,6 +167,14 @@ impl Session {
 
     fn take(&mut self, reading: &Reading, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut outcomes = vec![];
+        compiler::check::check_uses(&reading.file).map_err(|e| Errors::new(Arc::clone(&reading.source), e))?;
+        for one in &reading.uses {
+            let line = Line::new(one, &reading.file);
+            outcomes.push(Outcome::Used { line: line.written(None), names: line.names.iter().cloned().collect() });
+            self.used.retain(|other| !line.same(other));
+            self.used.push(line);
+        }
+        self.files = Arc::clone(&reading.files);
         // The functions of one text may be in any order.
         for entry in &reading.input.entries {
             let Entry::Function(function) = entry else { continue };
@@ -164,12 +186,12 @@ impl Session {
             self.functions.insert(function.name.text.clone(), Arc::new(definition));
         }
         // A function that itself waits unblocks no other.
-        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Defined { .. })) {
+        if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Defined { .. } | Outcome::Used { .. })) {
             outcomes.extend(self.check_waiting()?);
         }
         for entry in &reading.input.entries {
             let names: Vec<String> = match entry {
-                Entry::Function(_) => continue,
+                Entry::Function(_) | Entry::Use(_) => continue,
                 Entry::Value(_) => vec![],
                 Entry::Let(one) => one.names().into_iter().map(|name| name.text.clone()).collect(),
             };
@@ -245,7 +267,7 @@ impl Session {
         let reading = Reading::new(self, PROMPT, text)?;
         match reading.input.entries.as_slice() {
             [Entry::Value(value)] => match word(&reading.input.exprs[*value]) {
-                Some(name) if !self.values.contains_key(name) && self.functions.contains_key(name) => {
+                Some(name) if !self.values.contains_key(name) && self.has_function(name) => {
                     Subject::named(&reading, name)
                 }
                 _ => Subject::new(self, &reading, &reading.input.entries[0]),
@@ -253,6 +275,19 @@ impl Session {
             [entry @ Entry::Let(_)] => Subject::new(self, &reading, entry),
             _ => Err(SessionError::Subject("expected an expression, or the name of a function".to_owned())),
         }
+    }
+
+    /// The names of the functions of files and libraries that can be called.
+    pub fn used(&self) -> impl Iterator<Item = &str> {
+        self.used.iter().flat_map(|line| &line.names).map(String::as_str)
+    }
+
+    fn has_used(&self, name: &str) -> bool {
+        self.used.iter().any(|line| line.names.contains(name))
+    }
+
+    fn has_function(&self, name: &str) -> bool {
+        self.functions.contains_key(name) || self.has_used(name)
     }
 
     /// The signature of each function, by name.
@@ -293,16 +328,19 @@ impl Session {
         self.values.remove(name).is_some() || function.is_some()
     }
 
-    /// Forgets all functions and values.
+    /// Forgets all functions, values and used files.
     pub fn clear(&mut self) {
+        self.used.clear();
         self.functions.clear();
         self.values.clear();
     }
 
-    /// The functions as a program.
-    pub fn source(&self) -> String {
+    /// The functions as a program that is to be in a folder, with the files that it uses.
+    pub fn source(&self, folder: &Path) -> String {
+        let used: String = self.used.iter().map(|line| line.written(Some(folder)) + "\n").collect();
+        let gap = if used.is_empty() || self.functions.is_empty() { "" } else { "\n" };
         let texts: Vec<&str> = self.functions.values().map(|definition| definition.text.trim()).collect();
-        texts.iter().map(|text| format!("{text}\n")).collect::<Vec<_>>().join("\n")
+        used + gap + &texts.iter().map(|text| format!("{text}\n")).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use compiler::check::codes::HOLE;
 use grammar::Diagnostic;
-use grammar::ast::{self, Entry, ExprKind, File, Let, Name, Param, Span, Type};
+use grammar::ast::{self, Entry, ExprKind, File, Let, ModuleId, Name, Param, Span, Type};
 
 use super::input::{Reading, word};
 use super::{Session, SessionError};
@@ -39,6 +39,7 @@ impl Subject {
     pub(super) fn new(session: &Session, reading: &Reading, entry: &Entry) -> Result<Subject, SessionError> {
         let mut file = reading.file.clone();
         let (span, lets, result) = match entry {
+            Entry::Use(_) => return Err(SessionError::Subject("a `use` has no value".to_owned())),
             Entry::Function(function) => return Subject::named(reading, &function.name.text),
             Entry::Value(value) => (file.exprs[*value].span, vec![], *value),
             Entry::Let(one) => (one.span, vec![one.clone()], result(&mut file, one)),
@@ -75,6 +76,7 @@ impl Subject {
         let at = Name { text: name.clone(), span };
         file.functions.push(ast::Function {
             decorators: vec![],
+            module: ModuleId::PROGRAM,
             name: at,
             params,
             results: None,

@@ -10,6 +10,7 @@ fn texts(session: &mut Session, text: &str) -> Vec<String> {
     outcomes
         .iter()
         .flat_map(|outcome| match outcome {
+            Outcome::Used { line, .. } => vec![line.clone()],
             Outcome::Defined { signature } => vec![signature.to_string()],
             Outcome::Waits { name, errors } => vec![format!("{name} waits\n{errors}")],
             Outcome::Refused { errors } => vec![format!("refused\n{errors}")],

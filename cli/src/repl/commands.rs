@@ -400,7 +400,7 @@ fn save_functions(repl: &mut Repl, file: &Path, over: bool) -> Result<String, Fa
         return Err(Failure::usage("there are no functions to save"));
     }
     repl.may_write(file, over)?;
-    files::replace(file, &repl.session.source())?;
+    files::replace(file, &repl.session.source(file.parent().unwrap_or(Path::new(""))))?;
     repl.knows(file);
     Ok(counted(count, "function"))
 }

@@ -31,10 +31,11 @@ const HISTORY: usize = 10_000;
 const INDENT: &str = "    ";
 
 /// The colours of classes of words, as terminal escapes.
-const COLOURS: [(Highlight, &str); 6] = [
+const COLOURS: [(Highlight, &str); 7] = [
     (Highlight::Keyword, "\x1b[35m"),
     (Highlight::Type, "\x1b[36m"),
     (Highlight::Number, "\x1b[33m"),
+    (Highlight::Text, TEXT),
     (Highlight::Comment, "\x1b[2m"),
     (Highlight::Wrong, "\x1b[31m"),
     (Highlight::Mark, "\x1b[34m"),
@@ -157,9 +158,9 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Words that begin an entry.
-const KEYWORDS: [&str; 21] = [
-    "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "load", "bool", "i8", "u8", "i32", "i64",
-    "u32", "u64", "f16", "bf16", "f32", "f64",
+const KEYWORDS: [&str; 22] = [
+    "use", "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "load", "bool", "i8", "u8", "i32",
+    "i64", "u32", "u64", "f16", "bf16", "f32", "f64",
 ];
 
 /// The names that completion and highlighting know.

@@ -8,6 +8,7 @@ const LINE: usize = 75;
 /// The text of an outcome, with a newline at the end.
 pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
     match outcome {
+        Outcome::Used { line, names } => format!("{line}: {}\n", names.join(", ")),
         Outcome::Defined { signature } => format!("{signature}\n"),
         Outcome::Waits { name, errors } => {
             let missing = errors.reports().map(|error| {

@@ -16,3 +16,5 @@ mod reports;
 mod sessions;
 #[cfg(unix)]
 mod shell;
+#[cfg(unix)]
+mod used;

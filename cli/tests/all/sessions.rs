@@ -15,6 +15,16 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("extremes.fl", "fn extremes(x: f32[n]) -> (lo: f32, hi: f32) = (min(x), max(x))\n"),
     ("dot.fl", "fn dot(x: f32[n], y: f32[n]) = sum(x * y)\n"),
     ("scale.fl", "fn scale(x: f32[n], by: u8) = x * f32(by)\n"),
+    ("feet.fl", "fn size(x: f32) = x / 0.3048\n"),
+    ("yards.fl", "fn size(x: f32) = x / 0.9144\n"),
+    ("both.fl", "use \"feet.fl\"\nuse \"yards.fl\"\n\nfn sizes(x: f32[n]) = size(x)\n"),
+    ("picked.fl", "use \"feet.fl\"\nuse \"yards.fl\" (size)\n\nfn sizes(x: f32[n]) = size(x)\n"),
+    ("lost.fl", "use \"foot.fl\"\n\nfn sizes(x: f32[n]) = size(x)\n"),
+    ("found.fl", "use \"feet.fl\"\n\nfn sizes(x: f32[n]) = size(x)\n"),
+    ("egg.fl", "use \"hen.fl\"\n\nfn egg(x: f32) = 2 * x\nfn chick(x: f32) = hen(x) - 1\n"),
+    ("both_ways.fl", "fn egg(x: f32) = 2 * x\nfn hen(x: f32) = egg(x) + 1\n"),
+    ("chick.fl", "use \"both_ways.fl\"\n\nfn chick(x: f32) = hen(x) - 1\n"),
+    ("hen.fl", "use \"egg.fl\"\n\nfn hen(x: f32) = egg(x) + 1\n"),
 ];
 
 /// A `.npy` file with this header.
@@ -119,9 +129,9 @@ fn played(page: &str, folder: &Path) -> String {
 fn sessions_show_what_happens() {
     let docs = root().join("docs");
     let mut pages = vec![docs.join("files.md")];
-    for (code, _) in fuseloop::files::codes::ALL {
-        pages.push(docs.join(format!("errors/{code}.md")));
-    }
+    let codes = fuseloop::files::codes::ALL.iter().map(|(code, _)| code.to_string());
+    let of_used_files = ["E0160", "E0170", "E0173", "E0174"].map(str::to_owned);
+    pages.extend(codes.chain(of_used_files).map(|code| docs.join(format!("errors/{code}.md"))));
     let mut faults = vec![];
     for path in pages {
         let page = std::fs::read_to_string(&path).unwrap();

@@ -13,6 +13,7 @@ use super::expr::Use;
 use super::literal::Nature;
 use super::reducers::{REDUCERS, reducer};
 use super::{Checker, Side, codes, origin, other_languages, random};
+use crate::library::Library;
 
 /// A scalar function of the language.
 #[derive(Clone, Copy)]
@@ -125,7 +126,7 @@ pub(super) fn is_function(name: &str) -> bool {
 }
 
 /// The name nearest to a misspelt one, if one is near.
-pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
+pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     let limit = (name.chars().count() + 1) / 3;
     let distance = |n: &str| if n.eq_ignore_ascii_case(name) { 0 } else { distance(name, n) };
     names.map(|n| (distance(n), n)).filter(|(d, _)| *d <= limit).min().map(|(_, n)| n.to_string())
@@ -266,8 +267,11 @@ impl Checker<'_> {
                 SCALARS.iter().map(|f| f.name).chain(MathFn::ALL.iter().map(|m| m.name()).filter(|n| is_function(n)));
             let known = known.chain(REDUCERS.iter().map(|r| r.name)).chain(DERIVED.iter().map(|f| f.name));
             let known = known.chain(WHOLE.iter().copied());
-            let near = nearest(name, known.chain(self.source.functions.keys().copied()));
+            let near = nearest(name, known.chain(self.function_names()));
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, format!("there is no function `{name}`"));
+            if let Some(library) = Library::with(name) {
+                return self.unused_library(error, library);
+            }
             self.report.error(match (other_languages::function(name), near) {
                 (Some((help, Some(instead))), _) => error.help(help).suggest(callee.span, instead),
                 // A suggested conversion takes the type that the context expects.

@@ -2,12 +2,13 @@
 //! multiplying calls is rejected at once, and tracked while they are inlined, so that an error can
 //! show the calls that led to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use grammar::Diagnostic;
 use grammar::ast::{Binder, ExprId, ExprKind, File, Function, Results, Span, Type};
 
+use super::modules::{Meaning, Modules};
 use super::{Checker, codes};
 
 /// The maximum depth of nested calls.
@@ -16,7 +17,7 @@ pub const MAX_CALL_DEPTH: usize = 1000;
 /// of all functions of a file together.
 pub const MAX_CALLS: u64 = 1_000_000;
 
-/// The call graph of a file.
+/// The call graph of a program.
 pub(super) struct CallGraph {
     functions: Vec<Node>,
 }
@@ -33,9 +34,9 @@ struct Node {
 }
 
 impl CallGraph {
-    /// Builds the call graph of a file with functions of these names.
-    pub fn new(file: &File, names: &BTreeMap<&str, usize>) -> CallGraph {
-        let node = |function| Node { callees: callees(file, function, names), ..Node::default() };
+    /// Builds the call graph of a program with these files.
+    pub fn new(file: &File, modules: &Modules<'_>) -> CallGraph {
+        let node = |function| Node { callees: callees(file, function, modules), ..Node::default() };
         let mut graph = CallGraph { functions: file.functions.iter().map(node).collect() };
         graph.count();
         graph
@@ -97,8 +98,8 @@ impl CallGraph {
     }
 }
 
-/// The functions of the file that a function calls, once for each call site.
-fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> Vec<usize> {
+/// The functions of the program that a function calls, once for each call site.
+fn callees(file: &File, function: &Function, modules: &Modules<'_>) -> Vec<usize> {
     let mut pending: Vec<ExprId> = vec![function.result];
     pending.extend(function.condition);
     let results: &[(_, Type)] = match &function.results {
@@ -117,7 +118,10 @@ fn callees(file: &File, function: &Function, names: &BTreeMap<&str, usize>) -> V
         let kind = &file.exprs[id].kind;
         kind.for_each_operand(|operand| pending.push(operand));
         if let ExprKind::Call { callee, .. } = kind {
-            found.extend(names.get(callee.text.as_str()));
+            found.extend(match modules.find(function.module, &callee.text) {
+                Meaning::Function(callee) => Some(callee),
+                Meaning::Nothing | Meaning::Clash(_) => None,
+            });
         }
     }
     found
@@ -158,6 +162,11 @@ impl<'a> Calls<'a> {
     /// The call being inlined.
     pub fn current(&self) -> CallId {
         self.current
+    }
+
+    /// The function being inlined.
+    pub fn function(&self) -> usize {
+        self.all[self.current].function
     }
 
     /// Whether a call stands for the function being checked itself.

@@ -43,4 +43,6 @@ grammar::codes! {
     LOOP_STATE = 145, "the state of a loop changes its type or shape";
     STATED = 146, "a condition of a signature that cannot be checked or met";
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
+    CLASH = 160, "a function that several used files have";
+    NOT_IN_FILE = 161, "a picked function that the used file does not have";
 }

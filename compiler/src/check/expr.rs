@@ -120,7 +120,7 @@ impl<'a> Checker<'a> {
         match name {
             "true" | "false" => Some(self.arena.constant(Scalar::Bool(name == "true"), here)),
             "pi" | "inf" | "nan" => self.literal(id, want, guard),
-            _ if self.source.functions.contains_key(name) || builtin::is_function(name) => {
+            _ if self.has_function(name) || builtin::is_function(name) => {
                 let message = format!("`{name}` is a function, not a value");
                 self.report
                     .error(Diagnostic::new(codes::NOT_A_VALUE, span, message).help(format!("call it: `{name}(...)`")));

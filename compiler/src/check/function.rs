@@ -14,6 +14,7 @@ use ir::{Dtype, Size};
 
 use super::arena::Here;
 use super::expr::element_type;
+use super::modules::Meaning;
 use super::scope::Binding;
 use super::{Checker, Side, builtin, codes, count, origin};
 
@@ -440,7 +441,7 @@ impl<'a> Checker<'a> {
         if !matches!(self.scope.get(name), Some(Binding::Broken)) {
             let message = format!("`{name}` is a value here, not a function");
             let error = Diagnostic::new(codes::UNKNOWN_FUNCTION, callee.span, message);
-            self.report.error(match self.source.functions.contains_key(name) || builtin::is_function(name) {
+            self.report.error(match self.has_function(name) || builtin::is_function(name) {
                 true => {
                     error.help(format!("a parameter, `let` or index hides the function `{name}`: rename one of them"))
                 }
@@ -450,13 +451,18 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A call: of a function of the file, or else of the language.
+    /// A call: of a function of the program, or else of the language.
     pub(super) fn call(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<Vec<ExprId>> {
         let ast::Expr { kind: ExprKind::Call { callee, args }, span } = self.ast(id) else { return None };
         let here = Here { span: *span, guard };
         self.expect_function(callee)?;
-        let Some(number) = self.source.functions.get(callee.text.as_str()).copied() else {
-            return Some(vec![self.builtin_call(callee, args, want, here)?]);
+        let number = match self.meaning(&callee.text) {
+            Meaning::Function(number) => number,
+            Meaning::Nothing => return Some(vec![self.builtin_call(callee, args, want, here)?]),
+            Meaning::Clash(functions) => {
+                self.clash(callee, &functions);
+                return None;
+            }
         };
         self.expect_inlinable(number, *span)?;
         let function = &self.source.file.functions[number];

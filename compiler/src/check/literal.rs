@@ -69,9 +69,7 @@ impl Checker<'_> {
             ExprKind::Binary(op, a, b) if arithmetic(*op).is_some() => all(&mut [*a, *b].into_iter()),
             ExprKind::If { then, otherwise, .. } => all(&mut [*then, *otherwise].into_iter()),
             ExprKind::Array(elements) => all(&mut elements.iter().copied()),
-            ExprKind::Call { callee, args }
-                if !self.source.functions.contains_key(callee.text.as_str()) && !self.is_hidden(&callee.text) =>
-            {
+            ExprKind::Call { callee, args } if !self.has_function(&callee.text) && !self.is_hidden(&callee.text) => {
                 let name = callee.text.as_str();
                 match name {
                     _ if random::function(name).is_some() => Nature::Literal,

@@ -7,7 +7,7 @@
 //!
 //! | type | file | owns | used by |
 //! |---|---|---|---|
-//! | `Source` | `mod` | the file, its functions by name, the call graph | the walk |
+//! | `Source` | `mod` | the program, the functions of its files, the call graph | the walk |
 //! | `Arena` | `arena` | nodes, indices, branches of `if`, and notes on them | all |
 //! | `Scope` | `scope` | names, and the names of the callers | the walk |
 //! | `Requirements` | `requirements` | the conditions on the sizes of a call | all |
@@ -19,6 +19,7 @@
 //!
 //! | file | settles |
 //! |---|---|
+//! | `modules` | which function a name means in each file of the program |
 //! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
 //! | `stated` | the conditions that signatures state |
@@ -63,6 +64,7 @@ mod keys;
 mod lift;
 mod literal;
 mod loops;
+mod modules;
 mod other_languages;
 mod position;
 mod prove;
@@ -79,9 +81,7 @@ mod stated;
 mod suffix;
 mod untyped;
 
-use std::collections::BTreeMap;
-
-use grammar::ast::{self, File, Span};
+use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
 use ir::checked::Checked;
 use ir::nest::{Purpose, Relation, Requirement};
@@ -90,11 +90,12 @@ use ir::{Origin, Size};
 
 use arena::Arena;
 use bounds::{Accesses, Settler};
-pub use builtin::{names, scalar_functions};
+pub use builtin::{names, nearest, scalar_functions};
 use calls::{CallGraph, Calls};
 pub use calls::{MAX_CALL_DEPTH, MAX_CALLS};
 use facts::Facts;
 use finish::Unfinished;
+use modules::{Meaning, Modules};
 pub use ranges::MAX_SCALAR;
 use report::Report;
 use requirements::Requirements;
@@ -108,17 +109,17 @@ pub const MAX_EXPRS: usize = 1_000_000;
 /// Axes that an array may have.
 pub const MAX_RANK: usize = 16;
 
-/// Checks one function of a file, and all that it calls.
+/// Checks one function that a program defines or uses, and all that it calls.
 pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);
-    match source.functions.get(entry) {
-        Some(function) => {
-            let checked = check_function(&source, *function);
+    match source.modules.find(ModuleId::PROGRAM, entry) {
+        Meaning::Function(function) => {
+            let checked = check_function(&source, function);
             merge(&mut errors, checked).filter(|_| errors.is_empty()).ok_or(errors)
         }
-        None => {
-            let known: Vec<_> = source.functions.keys().map(|n| format!("`{n}`")).collect();
+        Meaning::Nothing | Meaning::Clash(_) => {
+            let known: Vec<_> = source.modules.own(ModuleId::PROGRAM).keys().map(|n| format!("`{n}`")).collect();
             let error = Diagnostic::new(codes::NO_FUNCTION, Span::default(), format!("there is no function `{entry}`"));
             errors.push(match known.is_empty() {
                 true => error.help("the file has no function: write one, such as `fn main(x: f32[n]) = x * 2`"),
@@ -129,14 +130,15 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     }
 }
 
-/// Checks every function of a file, each as it would be called from outside. All independent errors
-/// are reported.
+/// Checks every function of a program's own file, each as it would be called from outside. All
+/// independent errors are reported. Functions of other files are checked where they are called.
 pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);
     let mut all = vec![];
     let (mut exprs, mut calls) = (0, 0u64);
-    for (k, function) in file.functions.iter().enumerate() {
+    let own = file.functions.iter().enumerate().filter(|(_, function)| function.module == ModuleId::PROGRAM);
+    for (k, function) in own {
         calls = calls.saturating_add(source.graph.inlined(k));
         let alone = source.graph.inlined(k) > MAX_CALLS;
         let checked = match calls > MAX_CALLS && !alone {
@@ -162,6 +164,13 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
 
+/// Checks that files define each name once, and have the functions that are picked from them.
+pub fn check_uses(file: &File) -> Result<(), Vec<Diagnostic>> {
+    let mut errors = vec![];
+    Modules::new(file, &mut errors);
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
 /// Adds errors that are not there yet: a fault in a function shows once, however many call it.
 fn merge<T>(errors: &mut Vec<Diagnostic>, result: Result<T, Vec<Diagnostic>>) -> Option<T> {
     match result {
@@ -177,34 +186,21 @@ fn merge<T>(errors: &mut Vec<Diagnostic>, result: Result<T, Vec<Diagnostic>>) ->
     }
 }
 
-/// A file, with what is known of its functions before any of them is checked.
+/// A program, with what is known of its functions before any of them is checked.
 struct Source<'a> {
     file: &'a File,
-    /// The functions by name.
-    functions: BTreeMap<&'a str, usize>,
+    /// The functions by file and name.
+    modules: Modules<'a>,
     /// The calls of every function.
     graph: CallGraph,
 }
 
 impl<'a> Source<'a> {
-    /// Looks through the functions of a file; reports names that are defined twice.
+    /// Looks through the functions of a program; reports names that are defined twice.
     fn new(file: &'a File, errors: &mut Vec<Diagnostic>) -> Source<'a> {
-        let mut functions = BTreeMap::new();
-        for (k, function) in file.functions.iter().enumerate() {
-            if let Some(first) = functions.get(function.name.text.as_str()) {
-                let first: &ast::Function = &file.functions[*first];
-                let message = format!("the function `{}` is defined twice", function.name.text);
-                errors.push(
-                    Diagnostic::new(codes::DUPLICATE_NAME, function.name.span, message)
-                        .here("again here")
-                        .label(first.name.span, "first here"),
-                );
-            } else {
-                functions.insert(function.name.text.as_str(), k);
-            }
-        }
-        let graph = CallGraph::new(file, &functions);
-        Source { file, functions, graph }
+        let modules = Modules::new(file, errors);
+        let graph = CallGraph::new(file, &modules);
+        Source { file, modules, graph }
     }
 }
 

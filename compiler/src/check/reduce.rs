@@ -46,7 +46,7 @@ impl Checker<'_> {
         here: Here,
     ) -> Option<ExprId> {
         self.expect_function(callee)?;
-        let user = self.source.functions.contains_key(callee.text.as_str());
+        let user = self.has_function(&callee.text);
         let Some(reducer) = reducer(&callee.text).filter(|_| !user) else {
             let message = format!("`{}` is not a reducer: it takes no indices", callee.text);
             let help = match derived(&callee.text).filter(|_| !user) {

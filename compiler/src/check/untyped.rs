@@ -146,7 +146,7 @@ impl<'a> Checker<'a> {
                 ExprKind::Loop(_) => false,
                 ExprKind::Call { callee, .. } => {
                     let name = callee.text.as_str();
-                    !self.source.functions.contains_key(name) && random::function(name).is_none()
+                    !self.has_function(name) && random::function(name).is_none()
                 }
                 _ => true,
             };

@@ -142,6 +142,10 @@ impl Shaper<'_, '_> {
         while let Some(tok) = self.tok() {
             self.push(Kind::End(End { blank: self.blank(), function: true, ..End::default() }));
             match tok {
+                Tok::Use => {
+                    self.use_();
+                    continue;
+                }
                 Tok::At => self.decorators(),
                 Tok::Fn => {}
                 // Cannot occur in a program that parses.
@@ -152,6 +156,16 @@ impl Shaper<'_, '_> {
             }
         }
         self.push(Kind::End(End { function: true, ..End::default() }));
+    }
+
+    /// `use nn (softmax, gelu_mlp)`
+    fn use_(&mut self) {
+        self.take();
+        self.take_spaced();
+        if self.continued() == Some(Tok::OpenRound) {
+            self.push(Kind::Space);
+            self.bracket();
+        }
     }
 
     fn decorators(&mut self) {

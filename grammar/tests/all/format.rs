@@ -36,6 +36,17 @@ fn spaces() {
 }
 
 #[test]
+fn uses_have_a_line_each() {
+    becomes(
+        "# Top\nuse   \"a.fl\"(f,g ,); use nn # why\nfn f() = 1\n",
+        "# Top\nuse \"a.fl\" (f, g)\nuse nn  # why\nfn f() = 1\n",
+    );
+    becomes("use nn\nfn f() { let a = 1; a }\nuse stats", "use nn\n\nfn f() {\n    let a = 1\n    a\n}\n\nuse stats\n");
+    becomes("use\n\"a.fl\"\nfn f() = 1", "use \"a.fl\"\nfn f() = 1\n");
+    stays("use nn ( # some\n    f,\n    g,\n)\n".replace("( # some", "(  # some").as_str());
+}
+
+#[test]
 fn statements_have_a_line_each() {
     becomes(
         "fn f(x: f32[n]) { let (a,b)=g(x); ; let y [i,j<n]=a\n\n\n\n y+b }",

@@ -272,3 +272,47 @@ fn loops_have_states_a_counter_and_a_condition() {
     .into_iter()
     .for_each(|source| rejected(&format!("fn f() = {source}")));
 }
+
+#[test]
+fn files_are_used_between_functions() {
+    let table = [
+        ("use nn", "use nn\n"),
+        ("use \"a b/../c.fl\"", "use \"a b/../c.fl\"\n"),
+        ("use nn (softmax)", "use nn softmax\n"),
+        ("use nn (\n    softmax,\n    gelu_mlp,\n)", "use nn softmax gelu_mlp\n"),
+        ("use nn; use stats # both", "use nn\nuse stats\n"),
+        ("fn f() = 1\nuse\n    nn\nfn g() { 2 }\nuse stats", "use nn\nuse stats\nfn f\n  1\nfn g\n  2\n"),
+        ("@kernels(1)\nfn f() = 1\nuse nn\n@fast\nfn g() = 2", "use nn\n@kernels[1] fn f\n  1\n@fast fn g\n  2\n"),
+    ];
+    for (source, tree) in table {
+        assert_eq!(parse(source), tree, "{source}");
+    }
+    for source in
+        ["use", "use 1", "use nn stats", "use \"a.fl", "use 'a.fl'", "use nn ()", "use nn (a b)", "use nn\n(a)"]
+    {
+        rejected(source);
+    }
+    for source in ["fn f() { use nn\n 1 }", "fn f() = use nn", "fn use() = 1", "fn f() = \"a.fl\"", "@fast\nuse nn"] {
+        rejected(source);
+    }
+}
+
+/// Files are read one behind the other into one tree, and places are those of the whole text.
+#[test]
+fn files_are_read_into_one_program() {
+    let mut text = "use \"b.fl\"\nfn f(x: f32) = g(x)\n".to_owned();
+    let mut file = grammar::ast::File::default();
+    let first = grammar::parse_module(&text, 0, &mut file).unwrap();
+    let start = text.len();
+    text.push_str("# é\nfn g(x: f32) = x + 1\n");
+    let second = grammar::parse_module(&text, start, &mut file).unwrap();
+    assert_eq!(file.functions.iter().map(|function| function.module).collect::<Vec<_>>(), [first, second]);
+    assert_eq!(file.own().count(), 1);
+    let name = &file.functions[1].name;
+    assert_eq!(&text[name.span.start as usize..name.span.end as usize], "g");
+    let start = text.len();
+    text.push_str("fn h(x: f32) = x +\n");
+    let errors = grammar::parse_module(&text, start, &mut file).unwrap_err();
+    assert_eq!(errors[0].labels[0].span.start as usize, text.len());
+    assert_eq!((file.functions.len(), file.modules.len()), (2, 3));
+}

@@ -50,11 +50,14 @@ struct Kernels {
 struct Operation<'a> {
     title: &'a str,
     name: Option<&'a str>,
-    span: Span,
+    span: Span<'a>,
 }
 
 #[derive(Serialize)]
-struct Span {
+struct Span<'a> {
+    /// The file, if it is not that of the function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     start: usize,
     end: usize,
     line: usize,
@@ -134,7 +137,7 @@ struct PairLine<'a> {
 
 /// The line.
 pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
-    let places = Places::new(&source.text);
+    let places = Places::new(source);
     let operations = report.operations.values();
     let size = |(symbol, name)| (name, report.given.get(&symbol).copied());
     crate::json::write(&Line {
@@ -233,24 +236,39 @@ fn pair<'a>(report: &Report, decided: &'a Decided) -> PairLine<'a> {
 
 /// The beginnings of lines, to find the line of a byte without reading the text again.
 struct Places<'a> {
-    text: &'a str,
+    source: &'a Source,
     lines: Vec<usize>,
 }
 
 impl<'a> Places<'a> {
-    fn new(text: &'a str) -> Places<'a> {
-        let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
-        Places { text, lines: std::iter::once(0).chain(ends).collect() }
+    fn new(source: &'a Source) -> Places<'a> {
+        let ends = source.text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
+        Places { source, lines: std::iter::once(0).chain(ends).collect() }
     }
 
-    fn span(&self, origin: Origin) -> Span {
-        let range = clamp(self.text, &(origin.start as usize..origin.end as usize));
+    fn span(&self, origin: Origin) -> Span<'a> {
+        let range = clamp(&self.source.text, &(origin.start as usize..origin.end as usize));
+        let (part, name, first) = self.source.part(range.start);
+        let within = |line| first + line - self.line(part.start);
         let ((line, column), (end_line, end_column)) = (self.place(range.start), self.place(range.end));
-        Span { start: range.start, end: range.end, line, column, end_line, end_column }
+        Span {
+            file: Some(name).filter(|name| *name != self.source.name),
+            start: range.start - part.start,
+            end: range.end - part.start,
+            line: within(line),
+            column,
+            end_line: within(end_line),
+            end_column,
+        }
+    }
+
+    /// The number of the line of a byte in the whole text, from 1.
+    fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at)
     }
 
     fn place(&self, at: usize) -> (usize, usize) {
-        let line = self.lines.partition_point(|start| *start <= at);
-        (line, self.text[self.lines[line - 1]..at].chars().count() + 1)
+        let line = self.line(at);
+        (line, self.source.text[self.lines[line - 1]..at].chars().count() + 1)
     }
 }

@@ -77,7 +77,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         }
         h2 { "Source" }
         p.faint { "Each operation has the colour of the kernel that computes it." }
-        (source::write(&source.text, &shades(&view)))
+        (source::write(source, &shades(&view)))
         h2 { "Loops" }
         div.columns {
             div { p.faint { "Without fusion" } (kernels(report, before, |k| view.home(before.kernels[k].operations.first()))) }

@@ -1,6 +1,9 @@
 //! The source with its operations shaded by the kernel that computes them.
 
-use grammar::source::visible;
+use std::ops::Range;
+
+use grammar::Source;
+use grammar::source::{one_line, visible};
 use maud::{Markup, html};
 
 use super::colour;
@@ -15,8 +18,22 @@ pub(super) struct Shade<'r> {
     pub(super) title: &'r str,
 }
 
-/// The text, line by line. Of nested spans, the inner one shows.
-pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
+/// The text, line by line, and those parts from elsewhere that have operations.
+pub(super) fn write(source: &Source, shades: &[Shade<'_>]) -> Markup {
+    let (own, _, first) = source.part(0);
+    let parts = source.parts.iter().map(|part| source.part(part.start));
+    let shaded = |range: &Range<usize>| shades.iter().any(|shade| range.contains(&shade.start));
+    html! {
+        (lines(&source.text, own, first, shades))
+        @for (range, name, first) in parts.filter(|(range, ..)| shaded(range)) {
+            p.faint { (one_line(name)) }
+            (lines(&source.text, range, first, shades))
+        }
+    }
+}
+
+/// The lines of a part of the text; the first has that number. Of nested spans, the inner one shows.
+fn lines(text: &str, part: Range<usize>, first: usize, shades: &[Shade<'_>]) -> Markup {
     let mut cuts: Vec<usize> = shades.iter().flat_map(|shade| [shade.start, shade.end]).collect();
     cuts.retain(|at| text.is_char_boundary(*at));
     cuts.sort_unstable();
@@ -25,8 +42,8 @@ pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
         let around = shades.iter().filter(|shade| (shade.start..shade.end).contains(&at));
         around.min_by_key(|shade| shade.end - shade.start)
     };
-    let mut begin = 0;
-    let lines = text.split_inclusive('\n').map(|line| {
+    let mut begin = part.start;
+    let lines = text[part].split_inclusive('\n').map(|line| {
         let range = begin..begin + line.len();
         begin = range.end;
         let inside = cuts.iter().copied().filter(|at| range.contains(at) && *at > range.start);
@@ -42,7 +59,7 @@ pub(super) fn write(text: &str, shades: &[Shade<'_>]) -> Markup {
     html! {
         pre.source {
             @for (number, pieces) in lines.enumerate() {
-                span.number { (number + 1) }
+                span.number { (number + first) }
                 @for (start, end) in pieces {
                     @let piece = visible(text[start..end].trim_end_matches('\n'));
                     @match innermost(start) {
