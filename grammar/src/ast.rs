@@ -136,6 +136,8 @@ pub struct Function {
     pub lets: Vec<Let>,
     /// The result: any expression, or a tuple.
     pub result: ExprId,
+    /// From `fn` to the end of the result types, or of the parameters if none are given.
+    pub signature: Span,
     /// From `fn` to the end of the body.
     pub span: Span,
 }

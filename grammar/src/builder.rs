@@ -32,8 +32,8 @@ pub(crate) struct Header {
     pub(crate) name: Name,
     pub(crate) params: Vec<Param>,
     pub(crate) results: Option<Results>,
-    /// Where `fn` stands.
-    pub(crate) start: u32,
+    /// From `fn` to the end of the result types.
+    pub(crate) span: Span,
 }
 
 /// An expression that has been read.

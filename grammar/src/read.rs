@@ -180,11 +180,11 @@ impl Reader<'_, '_> {
         }
         let end = self.tokens[self.at - 1].span.end;
         self.after_function(limit, Span { start: first, end });
-        let Header { decorators, name, params, results, start } = header?;
+        let Header { decorators, name, params, results, span: signature } = header?;
         let condition = condition?;
         let Block { lets, result } = body?;
-        let (module, span) = (self.module, Span { start, end });
-        Some(Function { decorators, module, name, params, results, condition, lets, result, span })
+        let (module, span) = (self.module, Span { start: signature.start, end });
+        Some(Function { decorators, module, name, params, results, condition, lets, result, signature, span })
     }
 
     /// Reads the condition of a signature, up to the `=` or `{` at `opening`, and that. Returns

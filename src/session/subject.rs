@@ -83,6 +83,7 @@ impl Subject {
             condition: None,
             lets,
             result,
+            signature: span,
             span,
         });
         let no_last = |error: &mut Diagnostic| {

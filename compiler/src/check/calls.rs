@@ -169,6 +169,11 @@ impl<'a> Calls<'a> {
         self.all[self.current].function
     }
 
+    /// The function that is checked, as if it were called from outside.
+    pub fn outermost(&self) -> Option<usize> {
+        self.all.values().next().map(|call| call.function)
+    }
+
     /// Whether a call stands for the function being checked itself.
     pub fn is_outermost(&self, call: CallId) -> bool {
         self.all[call].caller.is_none()

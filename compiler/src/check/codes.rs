@@ -42,6 +42,7 @@ grammar::codes! {
     LOOSE_INDEX = 139, "an index that nothing runs over";
     LOOP_STATE = 145, "the state of a loop changes its type or shape";
     STATED = 146, "a condition of a signature that cannot be checked or met";
+    SIZES_APART = 147, "two sizes that are not known to be equal";
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
     CLASH = 160, "a function that several used files have";
     NOT_IN_FILE = 161, "a picked function that the used file does not have";

@@ -18,9 +18,10 @@ use grammar::Diagnostic;
 use grammar::ast::{self, Span};
 use ir::checked::{ExprId, Extent, GuardId, Index, IndexId, Kind, Type};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Dtype, Size};
+use ir::{Affine, Dtype, Origin, Size};
 
 use super::arena::Here;
+use super::equal::Edit;
 use super::facts::linear;
 use super::ranges::Scalars;
 use super::scope::Binding;
@@ -292,7 +293,14 @@ impl Checker<'_> {
                 let side =
                     |of: &str, c: &Candidate| Side::new(&c.extent, format!("where {of}{} ends `{name}`", c.array));
                 let another = if other.array == first.array { "another access of " } else { "" };
-                if self.unify(side("", &first), side(another, &other), other.span).is_none() {
+                let shorter = match (&first.extent - &other.extent).terms() {
+                    [(_, 1..)] => &other.extent,
+                    _ => &first.extent,
+                };
+                let text = format!("{name} < {}", self.arena.show(shorter));
+                let Origin { start, end } = self.arena.out.indices[index].origin;
+                let edit = Edit { at: Span { start, end }, text };
+                if self.unify_by(side("", &first), side(another, &other), other.span, Some(edit)).is_none() {
                     self.arena.ends.poisoned.insert(index);
                 }
             }

@@ -22,6 +22,7 @@
 //! | `modules` | which function a name means in each file of the program |
 //! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
+//! | `equal` | equations of sizes |
 //! | `stated` | the conditions that signatures state |
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
@@ -55,6 +56,7 @@ mod calls;
 pub mod codes;
 mod derived;
 mod earlier;
+mod equal;
 mod expr;
 mod facts;
 mod finish;
@@ -83,16 +85,15 @@ mod untyped;
 
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
+use ir::Origin;
 use ir::checked::Checked;
-use ir::nest::{Purpose, Relation, Requirement};
-use ir::sabotage::{self, Bug};
-use ir::{Origin, Size};
 
 use arena::Arena;
 use bounds::{Accesses, Settler};
 pub use builtin::{names, nearest, scalar_functions};
 use calls::{CallGraph, Calls};
 pub use calls::{MAX_CALL_DEPTH, MAX_CALLS};
+use equal::Side;
 use facts::Facts;
 use finish::Unfinished;
 use modules::{Meaning, Modules};
@@ -204,19 +205,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// One side of an equation of sizes.
-struct Side {
-    size: Size,
-    /// The name of the size in messages, such as "axis 0 of `x`".
-    is: String,
-}
-
-impl Side {
-    fn new(size: &Size, is: impl Into<String>) -> Side {
-        Side { size: size.clone(), is: is.into() }
-    }
-}
-
 /// Checks a function as it is called from outside.
 fn check_function(source: &Source<'_>, number: usize) -> Result<Checked, Vec<Diagnostic>> {
     let mut checker = Checker::new(source, number);
@@ -280,34 +268,6 @@ impl<'a> Checker<'a> {
     /// All that proofs may rest on.
     fn facts(&self) -> Facts<'_> {
         Facts { arena: &self.arena, requirements: &self.requirements }
-    }
-
-    /// The one size that both sides must be: decided here, or required of the call.
-    fn unify(&mut self, left: Side, right: Side, span: Span) -> Option<Size> {
-        let difference = &left.size - &right.size;
-        match difference.as_constant() {
-            Some(0) => return Some(left.size),
-            Some(_) => {
-                let (l, r) = (self.arena.show(&left.size), self.arena.show(&right.size));
-                let message = format!("sizes differ: {} is {l}, {} is {r}", left.is, right.is);
-                self.report.error(Diagnostic::new(codes::SIZE_MISMATCH, span, message));
-                return None;
-            }
-            None if sabotage::on(Bug::LengthsUnasked) => return Some(left.size),
-            None => {}
-        }
-        self.requirements.require(Requirement {
-            left: left.size.clone(),
-            relation: Relation::Equal,
-            right: right.size.clone(),
-            unless_empty: vec![],
-            left_is: left.is,
-            right_is: right.is,
-            purpose: Purpose::Lengths,
-            origin: origin(span),
-        });
-        let simple = |s: &Size| s.as_constant().is_some() || s.as_symbol().is_some();
-        Some(if simple(&right.size) && !simple(&left.size) { right.size } else { left.size })
     }
 }
 

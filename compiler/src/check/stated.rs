@@ -76,8 +76,8 @@ impl<'a> Checker<'a> {
         let (left_is, right_is) = (self.arena.show(&left), self.arena.show(&right));
         if holds == Some(false) {
             let message = match relation {
-                Relation::Equal => format!("this condition never holds: {left_is} is not {right_is}"),
-                Relation::AtMost => format!("this condition never holds: {left_is} is more than {right_is}"),
+                Relation::Equal => format!("this condition does not hold: {left_is} is not {right_is}"),
+                Relation::AtMost => format!("this condition does not hold: {left_is} is more than {right_is}"),
             };
             self.report.error(Diagnostic::new(codes::STATED, span, message));
             return None;

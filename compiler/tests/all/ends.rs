@@ -119,7 +119,10 @@ fn an_access_by_an_index_that_another_bounds_from_below_ends_that_one() {
     expect(&[
         ("fn f(x: f32[n]) { let y[i] = max[i <= k < i + 3](x[k]); y }", "f32[n - 2] where n >= 2"),
         ("fn f(x: f32[n], w: f32[n]) { let y[i] = sum[i <= k < n](x[k] * w[i]); y }", "f32[n]"),
-        ("fn f(x: f32[n], w: f32[m]) { let y[i] = sum[i <= k < n](x[k] * w[i]); y }", "f32[n] where n == m"),
+        (
+            "fn f(x: f32[n], w: f32[m]) where n == m { let y[i] = sum[i <= k < n](x[k] * w[i]); y }",
+            "f32[n] where n == m",
+        ),
         ("fn f(x: f32[n]) { let y[i] = sum[i <= k < n](x[k]); y }", "f32[n]"),
         ("fn f(x: f32[n]) { let y[i] = sum[i < k < n](x[k]); y }", "f32[n]"),
         ("fn f(x: f32[n]) { let y[i] = sum[i <= k < n where k % 2 == 0](x[k]); y }", "f32[n]"),

@@ -162,6 +162,40 @@ fn where_a_reducer_ends_is_an_ordinary_number() {
     ]);
 }
 
+/// Two declared names are two sizes, unless the signature says that they are equal. Equations with
+/// arithmetic are required of the call.
+#[test]
+fn two_names_are_two_sizes() {
+    expect(&[
+        ("fn f(x: f32[n], y: f32[m]) = x[::2] + y", "f32[m] where (n + 1) / 2 == m"),
+        ("fn f(x: f32[n], y: f32[3]) = x + y", "f32[n] where n == 3"),
+        ("fn f(x: f32[n], k: i64) { let z[i < k] = 1.0; x + z }", "f32[n] where k >= 0 and n == k"),
+        ("fn f(x: f32[n], y: f32[m]) where n <= m && m <= n = x + y", "f32[n] where m >= n and n >= m and n == m"),
+        (
+            "fn f(x: f32[n], y: f32[m], z: f32[k]) where n == m && m == k = x + z",
+            "f32[n] where n == m and m == k and n == k",
+        ),
+        (
+            "fn f(x: f32[n], k: i64) where k == 0 { let y[i] = x[i + k] - x[i]; y }",
+            "f32[n - k] where k == 0 and n - k == n, exact n - k",
+        ),
+    ]);
+    insta::assert_snapshot!(super::check::outcomes(&[
+        "fn f(x: f32[n], y: f32[m]) = x + y",
+        "fn f(x: f32[n], y: f32[m]) where n > 1 = x + y",
+        "fn f(x: f32[n], y: f32[m]) -> f32[m] = x + 1",
+        "fn f(x: f32[n], y: f32[m]) -> (a: f32[n], f32) = (x[1:] + y[1:], 1)",
+        "fn f(a: f32[n, k], b: f32[l, m]) = a @ b",
+        "fn f(e: f32[n, c]) = e / sum(e, axis = 1)",
+        "fn f(x: f32[n, m]) { let y[i] = x[i, i]\n y }",
+        "fn f(x: f32[n], k: i64) { let y[i] = x[i] - x[i + k]\n y }",
+        "fn f(x: f32[n], k: i64) = x[k:] - x",
+        "fn g(x: f32[n], y: f32[n]) = x + y\nfn f(x: f32[a], y: f32[b]) = g(x, y)",
+        "fn f(x: f32[n], s: f32[m], k: i64) = loop y = x, t < k { s }",
+        "fn f(x: f32[n]) = reshape(x, n + n)",
+    ]));
+}
+
 /// A stated condition is required of the call, and proofs rely on it.
 #[test]
 fn a_signature_states_conditions() {

@@ -220,7 +220,7 @@ fn twice(x: f32[n], idx: i32[n]) {
 lowers!(
     a_product_behind_a_constant_condition,
     "
-fn never(x: f32[k, m], z: i8[3, k, m]) {
+fn never(x: f32[k, m], z: i8[3, k, m]) where k == m {
     let a = x @ x
     let b[i] = if 0 >= 1 then [z[i, 0, 0], 1, 1, i8(a[0, 0])] else 1
     b
