@@ -249,6 +249,11 @@ pub fn signatures(repl: &Repl, text: &str) -> Option<String> {
     if let Some(function) = repl.session.functions().find(|function| function.name == name) {
         return Some(format!("{function}\n"));
     }
+    if repl.session.used().any(|used| used == name)
+        && let Ok(subject) = repl.session.subject(name)
+    {
+        return Some(format!("{}\n", subject.signature()));
+    }
     let functions = reference::find(name).into_iter().filter(|entry| entry.kind.is_called());
     let lines: String = functions.map(|entry| format!("{}  # {}\n", entry.signature, entry.types)).collect();
     (!lines.is_empty()).then_some(lines)

@@ -112,7 +112,8 @@ impl Editor {
         let Some(words) = self.inner.helper_mut() else { return };
         let functions = session.functions().map(|signature| signature.name.clone());
         let values = session.values().map(|(name, _)| name.to_owned()).filter(|name| name != LAST);
-        words.names = functions.chain(values).chain(builtins().map(str::to_owned)).collect();
+        let used = session.used().map(str::to_owned);
+        words.names = functions.chain(used).chain(values).chain(builtins().map(str::to_owned)).collect();
         words.names.extend(KEYWORDS.map(str::to_owned));
         words.names.sort_unstable();
         words.names.dedup();

@@ -177,7 +177,7 @@ fn the_prompt_uses_files() {
     prints(&files, "repl", typed, said);
     let said =
         "use \"lib/one.fl\" (one): one\nfn twice(x: f32[n]) -> f32[n]\n[4.]  # f32[1]\nfn one(x: f32[n]) -> f32[n]\n";
-    prints(&files, "repl", ":load lib/loaded.fl\ntwice([1.0])\n:type one\n", said);
+    prints(&files, "repl", ":load lib/loaded.fl\ntwice([1.0])\none\n", said);
     // A function may wait for a file.
     let (success, text) = run(files.path(), "repl", "fn f(x: f32[n]) = one(x)\nuse \"lib/one.fl\"\nf([1.0])\n");
     assert!(success && text.contains("fn f waits") && text.ends_with("[2.]  # f32[1]\n"), "{text}");
