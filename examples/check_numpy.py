@@ -345,6 +345,185 @@ def rnn(x, w, u):
     return s
 
 
+def summary(x):
+    return np.quantile(x, [0, 0.25, 0.5, 0.75, 1], axis=0)
+
+
+def outliers(x):
+    middle = np.median(x, axis=0)
+    return abs(x - middle) > 3 * np.median(abs(x - middle), axis=0)
+
+
+def best(score, k):
+    order = np.argsort(-score, kind="stable")[:k]
+    return score[order], order
+
+
+def rank(score):
+    return np.argsort(np.argsort(-score, kind="stable"))
+
+
+def bins(x, edge):
+    return np.bincount(np.searchsorted(edge, x), minlength=len(edge) + 1)
+
+
+def escape(re0, im0, limit):
+    re, im, steps = np.float32(re0), np.float32(im0), 0
+    while steps < limit and re * re + im * im < 4:
+        re, im, steps = re * re - im * im + re0, 2 * re * im + im0, steps + 1
+    return np.int64(steps)
+
+
+def mandelbrot(height, width, limit):
+    re = np.arange(width, dtype=np.float32) / np.float32(width) * np.float32(3) - np.float32(2.25)
+    im = np.arange(height, dtype=np.float32) / np.float32(height) * np.float32(2.5) - np.float32(1.25)
+    steps = [[escape(x, y, limit) for x in re] for y in im]
+    return np.array(steps, np.int64).reshape(height, width)
+
+
+def root(a):
+    x, t = a, 0
+    while t < 200 and abs(x * x - a) > 1e-15 * a:
+        x, t = (x + a / x) / 2, t + 1
+    return x
+
+
+def kepler(mean, e):
+    x = mean
+    for _ in range(50):
+        x = x - (x - e * np.sin(x) - mean) / (1 - e * np.cos(x))
+    return x
+
+
+def velocity(a):
+    x, y, z = a.T
+    return np.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z], axis=1)
+
+
+def lorenz(at, h, steps):
+    for _ in range(steps):
+        k1 = velocity(at)
+        k2 = velocity(at + h / 2 * k1)
+        k3 = velocity(at + h / 2 * k2)
+        k4 = velocity(at + h * k3)
+        at = at + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return at
+
+
+def sparse(rows, entries):
+    """A matrix by rows, with this many entries in each on average."""
+    lengths = rng.integers(0, 2 * entries + 1, rows)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return dict(ptr=ptr, col=rng.integers(0, 7, ptr[-1]), val=small(ptr[-1]), x=small(7))
+
+
+def csr(ptr, col, val, x):
+    return np.array([(val[a:b] * x[col[a:b]]).sum() for a, b in zip(ptr, ptr[1:])], np.float32)
+
+
+def coo(row, col, val, x, n):
+    y = np.zeros(n, np.float32)
+    np.add.at(y, row, val * x[col])
+    return y
+
+
+def pagerank(n, steps, **links):
+    source, target = links["from"], links["to"]
+    out = np.bincount(source, minlength=n)
+    rank = np.full(n, 1 / n)
+    for _ in range(steps):
+        given = np.where(out > 0, rank / np.maximum(out, 1), 0)
+        got = np.bincount(target, given[source], minlength=n)
+        rank = 0.15 / n + 0.85 * (got + rank[out == 0].sum() / n)
+    return rank
+
+
+def laplacian(u):
+    p = np.pad(u, 1)
+    return 4 * u - p[:-2, 1:-1] - p[2:, 1:-1] - p[1:-1, :-2] - p[1:-1, 2:]
+
+
+def poisson(b, steps):
+    n = len(b)
+    matrix = np.array([laplacian(e.reshape(n, n)).ravel() for e in np.eye(n * n)])
+    return np.linalg.solve(matrix, b.ravel()).reshape(n, n)
+
+
+def viterbi(first, move, seen):
+    best, origin = seen[0] + first, []
+    for row in seen[1:]:
+        paths = best[:, None] + move
+        origin.append(paths.argmax(axis=0))
+        best = row + paths.max(axis=0)
+    path = [best.argmax()]
+    for step in reversed(origin):
+        path.append(step[path[-1]])
+    return np.array(path[::-1], np.int64)
+
+
+def smith_waterman(a, b, gap):
+    h = np.zeros((len(a) + 1, len(b) + 1), np.int32)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            met = h[i - 1, j - 1] + (3 if a[i - 1] == b[j - 1] else -3)
+            h[i, j] = max(met, 0, h[i - 1, j] - gap, h[i, j - 1] - gap)
+    return h.max()
+
+
+def lstm(a, u):
+    c, h = np.zeros(u.shape[2]), np.zeros(u.shape[2])
+    for row in a:
+        z = row + np.einsum("qkj,k->qj", u, h)
+        c = sigmoid(z[0]) * c + sigmoid(z[1]) * np.tanh(z[2])
+        h = sigmoid(z[3]) * np.tanh(c)
+    return h
+
+
+def wave_step(u, before, c):
+    near = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+    after = u.copy()
+    after[1:-1, 1:-1] = 2 * u[1:-1, 1:-1] - before[1:-1, 1:-1] + c * near
+    return after
+
+
+def wave(u0, c, steps):
+    u, before = u0, u0
+    for _ in range(steps):
+        u, before = wave_step(u, before, c), u
+    return u
+
+
+def bodies_pull(x, mass):
+    d = x[None] - x[:, None]
+    far = (d**2).sum(axis=2) + 0.01
+    return (mass[None, :, None] * d / (far * np.sqrt(far))[:, :, None]).sum(axis=1)
+
+
+def bodies(at, speed, mass, h, steps):
+    x, v = at, speed
+    for _ in range(steps):
+        half = v + h / 2 * bodies_pull(x, mass)
+        x = x + h * half
+        v = half + h / 2 * bodies_pull(x, mass)
+    return x
+
+
+def neighbours_of(cell):
+    return sum(np.roll(cell.astype(np.int32), (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)) - cell
+
+
+def generation(cell):
+    around = neighbours_of(cell)
+    return ((around == 3) | (around == 2) & (cell == 1)).astype(np.uint8)
+
+
+def generations(cell):
+    cell = (cell > 5).astype(np.uint8)
+    for _ in range(1000):
+        cell = generation(cell)
+    return cell
+
+
 def photo():
     return dict(image=np.load(HERE / "photo" / "photo.npy"))
 
@@ -566,6 +745,40 @@ CASES = [
     case("rnn", "rnn", [dict(x=f32(n, d), w=f32(d, h), u=f32(h, h) / 8) for n, d, h in ((0, 2, 3), (1, 1, 1), (9, 5, 7))], rnn,
          rounds(lambda x, w, u: 8 * (len(x) + 1) * (x.shape[1] + len(u) + 16), "a product and a tanh in each step",
                 lambda x, w, u: 1 + abs(x).max(initial=0) * abs(w).sum()), free=True),
+    case("percentile", "summary", [dict(x=f64(n, m)) for n, m in ((1, 1), (2, 3), (101, 5))], summary),
+    case("percentile", "outliers", [dict(x=f64(n, m) ** 3) for n, m in ((1, 1), (10, 2), (101, 5))], outliers),
+    case("percentile", "best", [dict(score=small(n), k=np.int64(k)) for n, k in ((0, 0), (5, 5), (1000, 7))], best),
+    case("percentile", "rank", [dict(score=small(n)) for n in (0, 1, 31, 1000)], rank),
+    case("percentile", "bins", [dict(x=small(n), edge=np.sort(f32(k) * 4)) for n, k in ((0, 0), (101, 1), (1000, 5))], bins),
+    case("mandelbrot", "main", [dict(height=np.int64(n), width=np.int64(m), limit=np.int64(k)) for n, m, k in ((0, 3, 5), (1, 1, 0), (13, 17, 50))], mandelbrot),
+    case("mandelbrot", "escape", [dict(re0=np.float32(0.3), im0=np.float32(0.5), limit=np.int64(k)) for k in (-1, 0, 200)], escape),
+    case("newton", "roots", [dict(a=f64(n) * 100) for n in (0, 1, 37)], lambda a: np.array([root(v) if v > 0 else 0 for v in a], float)),
+    case("newton", "kepler", [dict(mean=f64(n), e=np.float64(0.6)) for n in (0, 1, 37)], kepler,
+         rounds(10000, "it ends within 1e-12 of the root; sin, cos", lambda mean, e: np.full(mean.shape, 1 / (1 - e)))),
+    case("lorenz", "main", [dict(at=f64(n, 3), h=np.float64(0.01), steps=np.int64(k)) for n, k in ((0, 3), (1, 0), (13, 20))], lorenz),
+    case("lorenz", "velocity", [dict(a=f64(n, 3)) for n in (0, 1, 13)], velocity),
+    case("spmv", "rows", [sparse(n, k) for n, k in ((0, 1), (1, 3), (31, 5))], csr),
+    case("spmv", "entries", [dict(row=rng.integers(0, n, e), col=rng.integers(0, 7, e), val=small(e), x=small(7), n=np.int64(n)) for n, e in ((1, 0), (3, 1), (31, 500))], coo),
+    case("pagerank", "pagerank", [{"from": rng.integers(0, n, e), "to": rng.integers(0, n, e), "n": np.int64(n), "steps": np.int64(k)} for n, e, k in ((1, 0, 3), (5, 7, 0), (31, 100, 30))],
+         pagerank, rounds(200, "sums by page, in each step", lambda n, **_: np.full(n, 1.0))),
+    case("conjugate_gradient", "main", [dict(b=f64(n, n), steps=np.int64(k)) for n, k in ((1, 1), (2, 6), (7, 60))], poisson,
+         rounds(1e5, "it has converged; NumPy eliminates", lambda b, steps: abs(poisson(b, steps)).max() * np.ones(b.shape))),
+    case("conjugate_gradient", "laplacian", [dict(u=f64(n, n)) for n in (0, 1, 2, 31)], laplacian),
+    case("viterbi", "viterbi", [dict(first=f32(k), move=f32(k, k), seen=f32(t, k)) for k, t in ((1, 1), (3, 1), (5, 40))], viterbi),
+    case("smith_waterman", "score", [dict(a=ints(4, n), b=ints(4, m), gap=np.int32(2)) for n, m in ((0, 0), (0, 3), (1, 1), (31, 40))], smith_waterman),
+    case("lstm", "lstm", [dict(a=f32(n, 4, d), u=f32(4, d, d) / 8) for n, d in ((0, 3), (1, 1), (9, 5))], lstm,
+         rounds(lambda a, u: 16 * (len(a) + 1) * (u.shape[1] + 24), "products, sigmoids and tanhs in each step", lambda a, u: np.full(u.shape[2], 1 + abs(a).max(initial=0))), free=True),
+    case("wave", "main", [dict(u0=f32(n, m), c=np.float32(0.25), steps=np.int64(k)) for n, m, k in ((1, 1, 3), (3, 3, 0), (17, 31, 20))], wave),
+    case("wave", "step", [dict(u=f32(n, m), before=f32(n, m), c=np.float32(0.25)) for n, m in ((1, 1), (3, 3), (17, 31))], wave_step),
+    case("nbody_steps", "main", [dict(at=f64(n, 3), speed=f64(n, 3), mass=abs(f64(n)), h=np.float64(0.01), steps=np.int64(k)) for n, k in ((1, 3), (2, 0), (13, 20))], bodies,
+         rounds(2000, "sums, roots and quotients in each step", lambda at, speed, **_: abs(at) + abs(speed) + 1)),
+    case("nbody_steps", "pull", [dict(x=f64(n, 3), mass=abs(f64(n))) for n in (1, 2, 31)], bodies_pull,
+         rounds(lambda x, mass: lanes(len(mass)) + 20, "the sum; a dozen in each pull", lambda x, mass: 1000 * np.full(x.shape, mass.sum()))),
+    case("game_of_life_1000", "main", [dict(cell=rng.integers(0, 10, s, np.uint8)) for s in ((1, 1), (3, 5), (13, 17))], generations),
+    case("game_of_life_1000", "step", [dict(cell=rng.integers(0, 2, s, np.uint8)) for s in ((1, 1), (3, 5), (13, 17))], generation),
+    case("game_of_life_1000", "around", [dict(cell=rng.integers(0, 2, (5, 7), np.uint8), i=np.int64(4), j=np.int64(0))], lambda cell, i, j: neighbours_of(cell)[i, j]),
+    case("game_of_life_1000", "alive", [dict(cell=np.uint8(c), around=np.int32(k)) for c in (0, 1) for k in (1, 2, 3, 4)],
+         lambda cell, around: np.uint8(around == 3 or around == 2 and cell == 1)),
     case("photo", "blur", [photo(), dict(image=rng.integers(0, 256, (1, 2, 3), np.uint8))], binomial),
     case("photo", "grey", [photo()], grey),
     case("photo", "outlines", [photo(), dict(image=rng.integers(0, 256, (3, 7, 3), np.uint8))], outlines),

@@ -11,6 +11,7 @@
 mod keyed;
 mod scheduled;
 mod sharing;
+mod sort;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use crate::scalar::{self, Evaluator};
 use keyed::Keyed;
 pub use scheduled::run_scheduled;
 use sharing::Sharing;
+use sort::Sort;
 use tree::Run;
 
 /// The results of a run.
@@ -261,6 +263,8 @@ struct Machine<'p, 'a> {
     prefixes: Vec<Option<RunningPrefix<'p>>>,
     /// The reduction by key that is running.
     keyed: Option<Keyed>,
+    /// The sort that is running.
+    sort: Option<Sort>,
     /// Advances with every iteration.
     clock: u64,
     /// The time at which the kernel began.
@@ -299,6 +303,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             values: values.values().map(|dtype| Scalar::zero(*dtype)).collect(),
             prefixes: values.values().map(|_| None).collect(),
             keyed: None,
+            sort: None,
             clock,
             began: clock,
             around: vec![],
@@ -379,6 +384,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 Ok(())
             }
             LoopKind::Keyed { keys, row } => self.keyed(l, keys, *row),
+            LoopKind::Sort => self.sort(l),
             LoopKind::Scan => {
                 for statement in &l.body {
                     if let Statement::Let { value, op: Op::Prefix(prefix) } = statement {
@@ -531,6 +537,7 @@ impl<'p, 'a> Machine<'p, 'a> {
                 }
                 Scalar::I64(index)
             }
+            Op::Place(_) => Scalar::I64(self.place()),
             Op::Prefix(prefix) => {
                 // A scan sets up all its prefixes before it runs.
                 let number = self.prefixes[slot(value)].as_ref().map_or(0, |prefix| prefix.number);

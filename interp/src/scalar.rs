@@ -64,6 +64,30 @@ pub fn compare(op: CompareOp, a: Scalar, b: Scalar) -> bool {
     }
 }
 
+/// The numbers of elements in ascending order, NaN last and -0.0 before 0.0. Equal ones stay in
+/// order.
+pub fn sorted(elements: &[Scalar]) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..elements.len()).collect();
+    let computed: Vec<Scalar> = elements.iter().map(|x| cast(x.dtype().compute(), *x)).collect();
+    numbers.sort_by(|a, b| order(computed[*a], computed[*b]));
+    numbers
+}
+
+/// The order in a sort of two numbers of a type for computing.
+fn order(a: Scalar, b: Scalar) -> std::cmp::Ordering {
+    match (a, b) {
+        (Scalar::I32(x), Scalar::I32(y)) => x.cmp(&y),
+        (Scalar::I64(x), Scalar::I64(y)) => x.cmp(&y),
+        (Scalar::U32(x), Scalar::U32(y)) => x.cmp(&y),
+        (Scalar::U64(x), Scalar::U64(y)) => x.cmp(&y),
+        (Scalar::F32(x), Scalar::F32(y)) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
+        (Scalar::F64(x), Scalar::F64(y)) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
+        (Scalar::F32(x), Scalar::F32(y)) => x.total_cmp(&y),
+        (Scalar::F64(x), Scalar::F64(y)) => x.total_cmp(&y),
+        _ => std::cmp::Ordering::Equal,
+    }
+}
+
 /// `a * b + c`, rounded once.
 pub fn fma(a: Scalar, b: Scalar, c: Scalar) -> Scalar {
     match (a, b, c) {
@@ -195,7 +219,9 @@ impl<'f> Evaluator<'f> {
                 let arguments: SmallVec<[Scalar; 4]> = arguments.iter().map(|a| self.get(*a)).collect();
                 self.functions[function.as_u32() as usize].call(&arguments)
             }
-            Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => ill_typed(self.dtypes[value]),
+            Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) | Op::Place(_) => {
+                ill_typed(self.dtypes[value])
+            }
         }
     }
 

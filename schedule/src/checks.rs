@@ -76,7 +76,7 @@ fn leading(l: &Loop) -> Option<Block> {
             continue;
         }
         match statement {
-            Statement::Let { op: Op::Call(..) | Op::Prefix(..), .. } => return None,
+            Statement::Let { op: Op::Call(..) | Op::Prefix(..) | Op::Place(_), .. } => return None,
             Statement::Let { op: Op::Load { buffer, at, .. }, .. } => {
                 // A load at a subscript from data may itself be out of bounds.
                 if stored.contains(buffer) || at.iter().any(|s| matches!(s, Subscript::Value(_))) {

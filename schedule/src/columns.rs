@@ -68,7 +68,7 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
         fits &= inner.dims.iter().all(|(_, extent)| extent.as_size().is_some());
         fits &= match &inner.kind {
             LoopKind::Parallel | LoopKind::Scan => true,
-            LoopKind::Serial | LoopKind::Keyed { .. } => false,
+            LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => false,
             LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
         };
         let Some((row, _)) = inner.dims.last() else { continue };

@@ -19,25 +19,16 @@
 //! chunk in turn: an addition to an element of a table waits for the one before it, and in this way
 //! several are under way at once even if all elements have the same key.
 
-use std::collections::BTreeSet;
-
-use ir::build::op_dtype;
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, ValueId,
+    Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
+    Subscript,
 };
 use ir::order::KEYED_CHUNK;
-use ir::rewrite::{Copier, fresh_name};
+use ir::rewrite::Copier;
 use ir::sched::Machine;
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, visit};
+use ir::{Affine, BinaryOp, CompareOp, Monoid, Order, Scalar, Size, visit};
 
-/// The loops that a reduction by key becomes.
-pub struct Expanded {
-    /// The loops. Each runs in ranges.
-    pub loops: Vec<Loop>,
-    /// The indices of loops over the results of chunks.
-    pub joins: Vec<IndexId>,
-}
+use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
 
 /// The greatest chunk that is taken in groups: its tables have at most a quarter as many elements,
 /// and those of a group fit into the cache of a core.
@@ -51,12 +42,7 @@ pub fn expand(
     kernel: &mut Kernel,
     statement: &Statement,
 ) -> Option<Expanded> {
-    let Statement::Loop(l) = statement else { return None };
-    let (outer, before, inner): (&[_], &[Statement], &Loop) = match (&l.kind, l.body.split_last()) {
-        (LoopKind::Keyed { .. }, _) => (&[], &[], l),
-        (LoopKind::Parallel, Some((Statement::Loop(inner), before))) => (&l.dims, before, inner),
-        _ => return None,
-    };
+    let Rows { outer, before, inner } = rows_of(statement)?;
     let LoopKind::Keyed { keys, row } = &inner.kind else { return None };
     let lengths: Vec<Size> = inner.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let elements = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
@@ -71,18 +57,19 @@ pub fn expand(
     let singles = &(&Size::constant(1) - &grouped) * &count;
     let rows = &groups + &singles;
     let tables = tables(program, inner, *row, &rows);
+    let maker = Maker { program, kernel };
     let mut expansion =
-        Expansion { program, kernel, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
+        Expansion { maker, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
     let mut loops = vec![];
     for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
-        let mut dims = vec![(expansion.index("chunk"), Extent::size(count))];
+        let mut dims = vec![(expansion.maker.index("chunk"), Extent::size(count))];
         let body = if each == 1 { expansion.one_chunk(dims[0].0) } else { expansion.group(dims[0].0, each) };
         dims.extend_from_slice(outer);
         loops.push(Loop { dims, kind: LoopKind::Parallel, body });
     }
     for table in &tables {
         let whole = Place { buffer: table.whole, lead: vec![] };
-        let shape = expansion.program.buffers[table.whole].shape.clone();
+        let shape = expansion.maker.program.buffers[table.whole].shape.clone();
         loops.push(expansion.combine(table, table.chunks, Extent::size(rows.clone()), &shape, &whole));
     }
     Some(Expanded { loops, joins: expansion.joins })
@@ -135,8 +122,7 @@ fn tables(program: &mut Program, l: &Loop, row: usize, count: &Size) -> Vec<Tabl
 
 /// A reduction by key on its way to loops over chunks.
 struct Expansion<'a> {
-    program: &'a mut Program,
-    kernel: &'a mut Kernel,
+    maker: Maker<'a>,
     /// The scalars that each iteration of the parallel loop around it computes first.
     before: &'a [Statement],
     inner: &'a Loop,
@@ -174,16 +160,16 @@ impl Expansion<'_> {
         // The chunks of this group, and whether all of them are complete.
         let each_size = Size::constant(each);
         let rest = Affine::size(self.count.clone()).sub(&Affine::index(group).scale(&each_size));
-        let [rest, most] = [rest, Affine::constant(each)].map(|a| self.define(&mut body, Op::Affine(a)));
-        let chunks = self.define(&mut body, Op::Binary(BinaryOp::Min, rest, most));
+        let [rest, most] = [rest, Affine::constant(each)].map(|a| self.maker.define(&mut body, Op::Affine(a)));
+        let chunks = self.maker.define(&mut body, Op::Binary(BinaryOp::Min, rest, most));
         let in_group = &self.chunk * &each_size;
         let first = Affine::index(group).scale(&in_group);
         let spare = Affine::size(&self.elements - &in_group).sub(&first);
-        let spare = self.define(&mut body, Op::Affine(spare));
-        let zero = self.define(&mut body, Op::Constant(Scalar::I64(0)));
-        let complete = self.define(&mut body, Op::Compare(CompareOp::Ge, spare, zero));
+        let spare = self.maker.define(&mut body, Op::Affine(spare));
+        let zero = self.maker.define(&mut body, Op::Constant(Scalar::I64(0)));
+        let complete = self.maker.define(&mut body, Op::Compare(CompareOp::Ge, spare, zero));
         for table in 0..self.tables.len() {
-            let number = self.index("chunk");
+            let number = self.maker.index("chunk");
             let place = &places(&Subscript::index(number))[table];
             let cleared = self.clear(&self.tables[table], place, vec![(number, Extent::Value(chunks))]);
             body.push(cleared);
@@ -191,10 +177,10 @@ impl Expansion<'_> {
         // One element of each chunk in turn. Elements that are rows keep the processor busy alone.
         let mut single = chunks;
         if !self.inner.body.iter().any(holds_loop) {
-            let chunk = self.define(&mut body, Op::Affine(Affine::size(self.chunk.clone())));
-            let together = self.define(&mut body, Op::Select(complete, chunk, zero));
-            single = self.define(&mut body, Op::Select(complete, zero, chunks));
-            let element = self.index("element");
+            let chunk = self.maker.define(&mut body, Op::Affine(Affine::size(self.chunk.clone())));
+            let together = self.maker.define(&mut body, Op::Select(complete, chunk, zero));
+            single = self.maker.define(&mut body, Op::Select(complete, zero, chunks));
+            let element = self.maker.index("element");
             let mut several = vec![];
             for number in 0..each {
                 let start = Affine::size(&self.chunk * &Size::constant(number));
@@ -205,7 +191,7 @@ impl Expansion<'_> {
             let dims = vec![(element, Extent::Value(together))];
             body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: several }));
         }
-        let number = self.index("chunk");
+        let number = self.maker.index("chunk");
         let first = first.add(&Affine::index(number).scale(&self.chunk));
         let mut alone = vec![];
         self.elements_from(&first, &places(&Subscript::index(number)), &mut alone);
@@ -221,17 +207,17 @@ impl Expansion<'_> {
     /// Scratch for the tables of a group.
     fn scratch(&mut self, table: &Table, each: i64) -> BufferId {
         let shape = [vec![Size::constant(each)], table.shape.clone()].concat();
-        let Buffer { name, dtype, .. } = &self.program.buffers[table.whole];
+        let Buffer { name, dtype, .. } = &self.maker.program.buffers[table.whole];
         let buffer = Buffer { name: format!("{name}.group"), dtype: *dtype, shape, role: Role::Scratch };
-        self.program.buffers.push(buffer)
+        self.maker.program.buffers.push(buffer)
     }
 
     /// Appends a loop over the elements of the chunk that begins with the number `first`.
     fn elements_from(&mut self, first: &Affine<IndexId>, places: &[Place], body: &mut Block) {
         let left = Affine::size(self.elements.clone()).sub(first);
-        let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.define(body, Op::Affine(a)));
-        let length = self.define(body, Op::Binary(BinaryOp::Min, left, most));
-        let element = self.index("element");
+        let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.maker.define(body, Op::Affine(a)));
+        let length = self.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
+        let element = self.maker.index("element");
         let elements = self.element(first.add(&Affine::index(element)), places);
         let dims = vec![(element, Extent::Value(length))];
         body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: elements }));
@@ -244,17 +230,17 @@ impl Expansion<'_> {
         if let [_] = self.lengths[..] {
             at.push(Subscript::Affine(number));
         } else {
-            let mut rest = self.define(&mut out, Op::Affine(number));
+            let mut rest = self.maker.define(&mut out, Op::Affine(number));
             for length in self.lengths.clone().into_iter().skip(1).rev() {
-                let length = self.define(&mut out, Op::Affine(Affine::size(length)));
-                at.push(Subscript::Value(self.define(&mut out, Op::Binary(BinaryOp::Rem, rest, length))));
-                rest = self.define(&mut out, Op::Binary(BinaryOp::Div, rest, length));
+                let length = self.maker.define(&mut out, Op::Affine(Affine::size(length)));
+                at.push(Subscript::Value(self.maker.define(&mut out, Op::Binary(BinaryOp::Rem, rest, length))));
+                rest = self.maker.define(&mut out, Op::Binary(BinaryOp::Div, rest, length));
             }
             at.push(Subscript::Value(rest));
             at.reverse();
         }
-        let from = self.kernel.clone();
-        let mut copier = Copier::new(self.program, &from, self.kernel);
+        let from = self.maker.kernel.clone();
+        let mut copier = Copier::new(self.maker.program, &from, self.maker.kernel);
         for ((index, _), at) in self.inner.dims.iter().zip(at) {
             copier.map_index(*index, at);
         }
@@ -277,10 +263,10 @@ impl Expansion<'_> {
 
     /// A loop that stores the identity in every element at a place, for each setting of `dims`.
     fn clear(&mut self, table: &Table, place: &Place, mut dims: Vec<(IndexId, Extent)>) -> Statement {
-        let axes = self.axes(&table.shape);
+        let axes = self.maker.axes(&table.shape);
         let mut body = vec![];
-        let identity = table.monoid.identity(self.program.buffers[place.buffer].dtype);
-        let value = self.define(&mut body, Op::Constant(identity));
+        let identity = table.monoid.identity(self.maker.program.buffers[place.buffer].dtype);
+        let value = self.maker.define(&mut body, Op::Constant(identity));
         body.push(Statement::Store { buffer: place.buffer, at: place.at(&subscripts(&axes)), value });
         dims.extend(axes);
         Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })
@@ -289,44 +275,21 @@ impl Expansion<'_> {
     /// A loop over a part of a table of this shape. Each element is the result of those in the
     /// tables of some chunks, which `from` has one after another.
     fn combine(&mut self, table: &Table, from: BufferId, chunks: Extent, shape: &[Size], to: &Place) -> Loop {
-        let dims = self.axes(shape);
-        let chunk = self.index("chunk");
+        let dims = self.maker.axes(shape);
+        let chunk = self.maker.index("chunk");
         self.joins.push(chunk);
         let at = subscripts(&dims);
         let mut body = vec![];
         let one = Op::Load { buffer: from, view: None, at: [vec![Subscript::index(chunk)], at.clone()].concat() };
-        let value = self.define(&mut body, one);
-        let dtype = self.kernel.values[value];
+        let value = self.maker.define(&mut body, one);
+        let dtype = self.maker.kernel.values[value];
         let order = if table.monoid.depends_on_order(dtype) { Order::Blocks } else { Order::Free };
-        let result = self.kernel.values.push(dtype);
+        let result = self.maker.kernel.values.push(dtype);
         let kind = LoopKind::Reduce(vec![Reduction::monoid(result, table.monoid, order, value)]);
         let reduce = Statement::Loop(Loop { dims: vec![(chunk, chunks)], kind, body });
         let store = Statement::Store { buffer: to.buffer, at: to.at(&at), value: result };
         Loop { dims, kind: LoopKind::Parallel, body: vec![reduce, store] }
     }
-
-    /// An index for each axis of a shape.
-    fn axes(&mut self, shape: &[Size]) -> Vec<(IndexId, Extent)> {
-        shape.iter().map(|length| (self.index("key"), Extent::size(length.clone()))).collect()
-    }
-
-    fn index(&mut self, name: &str) -> IndexId {
-        let sizes = self.program.symbols.values().map(|s| s.name.clone());
-        let mut taken: BTreeSet<String> = sizes.chain(self.kernel.indices.values().map(|i| i.name.clone())).collect();
-        self.kernel.indices.push(Index { name: fresh_name(&mut taken, name) })
-    }
-
-    fn define(&mut self, block: &mut Block, op: Op) -> ValueId {
-        // The verifier reports an operand that does not exist.
-        let dtype = op_dtype(self.program, &self.kernel.values, &op).unwrap_or(Dtype::I64);
-        let value = self.kernel.values.push(dtype);
-        block.push(Statement::Let { value, op });
-        value
-    }
-}
-
-fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
-    dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
 }
 
 fn holds_loop(statement: &Statement) -> bool {

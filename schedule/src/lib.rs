@@ -10,6 +10,7 @@
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
 //! | `keyed` | expands reductions by key into loops over chunks, as a part of `split` |
+//! | `sort` | expands sorts into passes over the digits of keys, as a part of `split` |
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
 //! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
@@ -25,9 +26,11 @@ pub mod checks;
 pub mod columns;
 pub mod forward;
 pub mod keyed;
+mod maker;
 pub mod phases;
 pub mod pipeline;
 pub mod prepare;
+pub mod sort;
 pub mod split;
 pub mod tile;
 pub mod transpose;

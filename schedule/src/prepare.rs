@@ -118,7 +118,7 @@ impl Preparation<'_> {
                 }
                 Some(out)
             }
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => None,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => None,
         }
     }
 }

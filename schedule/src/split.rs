@@ -18,7 +18,7 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
-use crate::keyed::expand;
+use crate::{keyed, sort};
 
 /// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
 /// power of two of blocks, so its result is a node of the pairwise tree over blocks.
@@ -58,9 +58,12 @@ fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Cho
     let faults = kernel.body.iter().any(Statement::may_fault);
     let mut ways = vec![];
     for statement in std::mem::take(&mut kernel.body) {
-        if let Some(expanded) = expand(program, machine, &mut kernel, &statement) {
-            ways.extend(expanded.loops.iter().map(|_| Way::Own(Run::Ranges)));
-            kernel.body.extend(expanded.loops.into_iter().map(Statement::Loop));
+        let expanded = keyed::expand(program, machine, &mut kernel, &statement);
+        if let Some(expanded) = expanded.or_else(|| sort::expand(program, &mut kernel, &statement)) {
+            for l in expanded.loops {
+                ways.push(if l.kind == LoopKind::Parallel { Way::Own(Run::Ranges) } else { Way::Whole });
+                kernel.body.push(Statement::Loop(l));
+            }
             joins.extend(expanded.joins);
             continue;
         }

@@ -119,6 +119,23 @@ fn reductions_by_key_go_in_chunks() {
 }
 
 #[test]
+fn sorts() {
+    let rows = format!("{MATRIX} output %y: f32[n, m]");
+    let body = "parallel i < n { sort j < m {
+        v1 = load %x[i, j] v2 = mul v1, v1 v3 = place v2 store %y[i, v3], v2 } }";
+    assert_snapshot!("sort_of_rows", after(&[split::split], &program(&rows, body), Machine::CPU));
+
+    let short = "input 0 %x: i64[n, 9] output %y: i64[n, 9]";
+    let body = "parallel i < n { sort j < 9 {
+        v1 = load %x[i, j] v2 = affine j v3 = place v1 store %y[i, v3], v2 } }";
+    assert_snapshot!("sort_of_short_rows", after(&[split::split], &program(short, body), Machine::PTX));
+
+    let long = "input 0 %x: u32[n, 512] output %y: i64[512]";
+    let body = "sort j < 512 { v1 = load %x[0, j] v2 = affine j v3 = place v1 store %y[v3], v2 }";
+    assert_snapshot!("sort_of_numbers", after(&[split::split], &program(long, body), Machine::CPU));
+}
+
+#[test]
 fn a_scalar_goes_from_part_to_part_through_memory() {
     let arrays = "input 0 %x: f32[n] output 0 %y: f32[n]";
     let body = "v1 = reduce a < n { v2 = load %x[a] } with max free v2

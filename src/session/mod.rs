@@ -205,7 +205,9 @@ impl Session {
                 };
                 outcomes.push(Outcome::Value { results });
             } else {
-                let values: Vec<_> = names.into_iter().zip(results.into_iter().map(|(_, value)| value)).collect();
+                let values = names.into_iter().zip(results.into_iter().map(|(_, value)| value));
+                // A hole names nothing.
+                let values: Vec<_> = values.filter(|(name, _)| name != "_").collect();
                 self.values.extend(values.iter().cloned());
                 outcomes.push(Outcome::Bound { values });
             }

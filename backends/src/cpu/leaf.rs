@@ -486,7 +486,7 @@ impl Build<'_, '_> {
         let reductions: &[Reduction] = match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => &[],
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Scan | LoopKind::Keyed { .. } => return None,
+            LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => return None,
         };
         // All elements of the leaf must run the inner loop equally often.
         let same = l.dims.iter().all(|(_, extent)| match extent {
@@ -572,7 +572,7 @@ impl Build<'_, '_> {
                     return None;
                 }
             }
-            Op::Prefix(..) => return None,
+            Op::Prefix(..) | Op::Place(_) => return None,
             Op::Constant(_)
             | Op::Unary(..)
             | Op::Binary(..)
@@ -620,7 +620,9 @@ impl Build<'_, '_> {
             Op::Select(c, a, b) => Inst::Select(get(self, *c)?, get(self, *a)?, get(self, *b)?),
             Op::Cast(_, a) => Inst::Cast(get(self, *a)?),
             Op::Bitcast(_, a) => Inst::Bitcast(get(self, *a)?),
-            Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => return None,
+            Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) | Op::Place(_) => {
+                return None;
+            }
         })
     }
 

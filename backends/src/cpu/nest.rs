@@ -125,7 +125,7 @@ impl<'a> Emitter<'a> {
             }
             Op::Check { value, bound, site } => self.check(*value, bound, i64::from(site.as_u32())),
             // The emitter of the scan defines it before the body.
-            Op::Prefix(..) => self.value(value),
+            Op::Prefix(..) | Op::Place(_) => self.value(value),
         };
         self.define(value, result);
     }
@@ -192,7 +192,7 @@ impl<'a> Emitter<'a> {
     fn loop_(&mut self, l: &Loop) {
         match &l.kind {
             LoopKind::Parallel => self.parallel(l, None),
-            LoopKind::Serial | LoopKind::Keyed { .. } => {
+            LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => {
                 let axes = self.axes(&l.dims, &[&l.body]);
                 self.nest(&axes, &[], &mut |e, _| {
                     e.block(&l.body);

@@ -159,7 +159,7 @@ impl Emitter<'_> {
             let mut new = vec![];
             let mut next = prefixes.iter().zip(&states).zip(&groups);
             for statement in &l.body {
-                if let Statement::Let { op: Op::Prefix(..), .. } = statement {
+                if let Statement::Let { op: Op::Prefix(..) | Op::Place(_), .. } = statement {
                     let Some(((p, initial), group)) = next.next() else { continue };
                     let (own, rest) = state.split_at(initial.len());
                     state = rest;
@@ -356,7 +356,7 @@ fn shuffle(e: &mut Emitter<'_>, a: Value, b: Value, bytes: &[u8; 16]) -> Value {
 fn needed(body: &[Statement], mut wanted: BTreeSet<ValueId>, effects: bool) -> Block {
     let mut kept = vec![];
     for statement in body.iter().rev() {
-        if matches!(statement, Statement::Let { op: Op::Prefix(..), .. }) {
+        if matches!(statement, Statement::Let { op: Op::Prefix(..) | Op::Place(_), .. }) {
             continue;
         }
         let one = vec![statement.clone()];

@@ -212,7 +212,7 @@ impl Emitter<'_> {
                     }
                 }
             }
-            LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {
+            LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => {
                 let alone = Statement::Loop(l.clone());
                 self.when(strip.leader, |e| e.in_exec_scope(ExecScope::Thread, |e| e.statement(&alone)));
             }

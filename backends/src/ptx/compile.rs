@@ -363,6 +363,7 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
                 | LoopKind::Serial
                 | LoopKind::Scan
                 | LoopKind::Keyed { .. }
+                | LoopKind::Sort
                 | LoopKind::Reduce(_) => {
                     let axes = e.axes(&l.dims, &l.body);
                     let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| e.special(s));

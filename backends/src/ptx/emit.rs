@@ -585,7 +585,7 @@ impl<'a> Emitter<'a> {
             Op::Call(function, arguments) => self.call(*function, arguments),
             Op::Load { buffer, view, at } => self.load(*buffer, view.as_deref(), at),
             Op::Check { value, bound, site } => self.check(*value, bound, *site),
-            Op::Prefix(..) => return self.prefix(value),
+            Op::Prefix(..) | Op::Place(_) => return self.prefix(value),
         };
         self.define(value, reg);
     }

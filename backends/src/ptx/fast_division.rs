@@ -143,7 +143,8 @@ impl Emitter<'_> {
     pub(super) fn can_divide_fast(&self, body: &Block) -> bool {
         let apart =
             |buffer: &BufferId| !self.shared.contains(buffer) && self.program.buffers[*buffer].role != Role::Scratch;
-        let straight = |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Prefix(..)));
+        let straight =
+            |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Prefix(..) | Op::Place(_)));
         let plain = |s: &Statement| straight(s) || matches!(s, Statement::Store { .. });
         body.iter().all(plain) && visit::stores(body).iter().all(apart) && is_worthwhile(self, body)
     }

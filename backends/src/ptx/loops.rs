@@ -147,7 +147,9 @@ impl Emitter<'_> {
                 self.settle(&l.body);
             }
             (_, ExecScope::Column) => self.column_loop(l),
-            (LoopKind::Parallel | LoopKind::Serial | LoopKind::Keyed { .. }, _) => self.nest(&l.dims, &l.body),
+            (LoopKind::Parallel | LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _) => {
+                self.nest(&l.dims, &l.body)
+            }
             (LoopKind::Reduce(reductions), ExecScope::Thread) => self.reduce_alone(l, reductions),
             (LoopKind::Reduce(reductions), ExecScope::Block) => self.reduce_together(l, reductions),
             (LoopKind::Scan, ExecScope::Thread) => self.scan_alone(l),

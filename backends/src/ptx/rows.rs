@@ -133,7 +133,7 @@ fn is_spread(l: &Loop) -> bool {
     match &l.kind {
         LoopKind::Parallel | LoopKind::Scan => true,
         LoopKind::Reduce(reductions) => reductions.iter().all(|r| matches!(r.order, Order::Lanes | Order::Free)),
-        LoopKind::Serial | LoopKind::Keyed { .. } => false,
+        LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => false,
     }
 }
 
@@ -349,8 +349,8 @@ impl Emitter<'_> {
         match &l.kind {
             _ if !tail => self.fold_row(reductions, &inputs, &elements),
             LoopKind::Reduce(_) => self.reduce_long(l, reductions, &inputs, &elements),
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {
-                self.beyond_registers(|e| {
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => self
+                .beyond_registers(|e| {
                     let axes = e.axes(&l.dims, &l.body);
                     let (held, threads) = (LONGEST, i64::from(e.mapping.threads));
                     let thread = e.special(Special::Tid);
@@ -359,8 +359,7 @@ impl Emitter<'_> {
                         let elements = e.thread_elements(first, axes.total, threads, AT_ONCE);
                         e.elements(index, &l.body, &elements, &[]);
                     });
-                })
-            }
+                }),
         }
         if let Some(row) = &mut self.row {
             row.elements = elements;

@@ -167,7 +167,7 @@ pub(super) fn uniform(body: &Block, index: IndexId) -> BTreeSet<ValueId> {
             visit::for_each_definition(statement, &mut |v| _ = varying.insert(v));
             continue;
         };
-        let mut varies = matches!(op, Op::Prefix(..));
+        let mut varies = matches!(op, Op::Prefix(..) | Op::Place(_));
         varies |= op.effects().load.is_some_and(|load| stored.contains(&load.buffer));
         op.for_each_affine(&mut |affine| varies |= !affine.coefficient(index).is_zero());
         op.for_each_operand(|v| varies |= varying.contains(&v));

@@ -24,7 +24,7 @@ pub type Values = PrimaryMap<ValueId, Dtype>;
 pub fn op_dtype(program: &Program, values: &Values, op: &Op) -> Option<Dtype> {
     match op {
         Op::Constant(scalar) => Some(scalar.dtype()),
-        Op::Affine(_) | Op::Check { .. } => Some(Dtype::I64),
+        Op::Affine(_) | Op::Check { .. } | Op::Place(_) => Some(Dtype::I64),
         Op::Unary(_, a) | Op::Binary(_, a, _) | Op::Fma(a, _, _) | Op::Select(_, a, _) => values.get(*a).copied(),
         Op::Compare(..) => Some(Dtype::Bool),
         Op::Cast(to, _) | Op::Bitcast(to, _) => Some(*to),

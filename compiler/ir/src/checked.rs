@@ -3,10 +3,11 @@
 //! directly.
 //!
 //! It is one function of the source, with every call inlined and every whole-array operation
-//! written out, so that few forms remain: **scalar** expressions, and six kinds of **array**
+//! written out, so that few forms remain: **scalar** expressions, and seven kinds of **array**
 //! expression ([`Kind::Param`] of rank 1 or more, [`Kind::Comprehension`], [`Kind::Reshape`],
-//! [`Kind::ArrayLiteral`], [`Kind::Recurrence`], [`Kind::Earlier`]). `x * 2 + b` is two nested
-//! comprehensions, `transpose(x)` is one, `sum(x, axis = 1)` a comprehension over a reduction.
+//! [`Kind::ArrayLiteral`], [`Kind::Sort`], [`Kind::Recurrence`], [`Kind::Earlier`]). `x * 2 + b` is
+//! two nested comprehensions, `transpose(x)` is one, `sum(x, axis = 1)` a comprehension over a
+//! reduction.
 //!
 //! Expressions form a DAG: a name bound by `let` is not a node, but its uses share the node of its
 //! value. The free indices of a node are those that it mentions and no node below it binds. An
@@ -222,7 +223,7 @@ pub struct Expr {
     pub name: Option<String>,
 }
 
-/// The kinds of expressions. All but the six array kinds have a scalar type and scalar operands.
+/// The kinds of expressions. All but the seven array kinds have a scalar type and scalar operands.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A constant.
@@ -300,6 +301,15 @@ pub enum Kind {
     Reshape(ExprId),
     /// Scalars, row-major, under the expression's shape.
     ArrayLiteral(Vec<ExprId>),
+    /// Elements in ascending order, NaN last and -0.0 before 0.0; equal ones stay in order.
+    Sort {
+        /// The index that counts the elements.
+        index: [IndexId; 1],
+        /// An element, a number.
+        body: ExprId,
+        /// Whether the array has elements or their numbers.
+        result: Sorted,
+    },
     /// A part of the state of a loop, within a step.
     State {
         /// The loop.
@@ -332,6 +342,15 @@ pub enum Kind {
         /// The array that has this in its body.
         within: usize,
     },
+}
+
+/// The contents of a sorted array at each place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sorted {
+    /// The element there.
+    Values,
+    /// The number of the element there (`i64`).
+    Numbers,
 }
 
 /// A condition on the elements of a reduction by key. Each may rely on those before it, and the
@@ -467,7 +486,7 @@ impl Checked {
                 by.iter().for_each(|factor| visit(factor.expr()));
                 visit(*body);
             }
-            Kind::Comprehension { body, .. } => visit(*body),
+            Kind::Comprehension { body, .. } | Kind::Sort { body, .. } => visit(*body),
             Kind::Loop { of, number, .. } => {
                 let Loop { states, condition, .. } = &self.loops[*of];
                 condition.iter().copied().for_each(&mut visit);
@@ -488,6 +507,7 @@ impl Checked {
             Kind::Reduce { over, .. } | Kind::Contract { over, .. } => (over, &[]),
             Kind::Comprehension { indices, .. } => (indices, &[]),
             Kind::Loop { step, .. } => (step, &[]),
+            Kind::Sort { index, .. } => (index, &[]),
             Kind::Recurrence { recurrence, .. } => (&[], &self.recurrences[*recurrence].equations),
             _ => (&[], &[]),
         };

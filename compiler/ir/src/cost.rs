@@ -60,6 +60,8 @@ impl Op {
             Op::Check { .. } => 2.0,
             // Four steps within a group and two carries.
             Op::Prefix(..) => 6.0,
+            // Some passes over the keys, each with a load and a store of them and of counts.
+            Op::Place(_) => 60.0,
         }
     }
 
@@ -77,7 +79,8 @@ impl Op {
             | Op::Bitcast(..)
             | Op::Call(..)
             | Op::Check { .. }
-            | Op::Prefix(..) => true,
+            | Op::Prefix(..)
+            | Op::Place(_) => true,
         }
     }
 }

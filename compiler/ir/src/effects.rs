@@ -53,7 +53,8 @@ impl Op {
             | Op::Cast(..)
             | Op::Bitcast(..)
             | Op::Call(..)
-            | Op::Prefix(..) => Effects::default(),
+            | Op::Prefix(..)
+            | Op::Place(_) => Effects::default(),
         }
     }
 }

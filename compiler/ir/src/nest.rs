@@ -406,6 +406,11 @@ pub enum LoopKind {
     /// gives the reduction over the iterations so far. The body never loads from a buffer that it
     /// stores to.
     Scan,
+    /// A loop over exactly one index that puts its iterations in order: in its body, directly and
+    /// once, [`Op::Place`] gives the place of an iteration. Every store there has that place as its
+    /// last subscript and others from outside of the loop, and the body loads nothing that it
+    /// stores.
+    Sort,
 }
 
 /// `acc = sum over reduce of left * right`, for every point of the free dims; then the epilogue,
@@ -495,6 +500,10 @@ pub enum Op {
     /// In a loop of kind [`LoopKind::Scan`], directly in its body: the inclusive prefix of a state
     /// over the iterations so far, in [`crate::Order::Scan`] if order matters.
     Prefix(Prefix),
+    /// In a loop of kind [`LoopKind::Sort`], directly in its body: the place (`i64`) of the
+    /// iteration, counted from 0, when all are sorted by the operand, a number, in ascending
+    /// order. NaN comes last and -0.0 before 0.0; equal operands stay in order.
+    Place(ValueId),
 }
 
 impl Program {
@@ -531,7 +540,7 @@ impl Op {
     pub fn for_each_operand(&self, mut visit: impl FnMut(ValueId)) {
         match self {
             Op::Constant(_) | Op::Affine(_) => {}
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) => visit(*a),
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Place(a) => visit(*a),
             Op::Prefix(prefix) => prefix.inputs.iter().filter_map(|input| input.value()).for_each(visit),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) => [*a, *b].into_iter().for_each(visit),
             Op::Fma(a, b, c) | Op::Select(a, b, c) => [*a, *b, *c].into_iter().for_each(visit),
@@ -549,7 +558,7 @@ impl Op {
     pub fn for_each_operand_mut(&mut self, mut visit: impl FnMut(&mut ValueId)) {
         match self {
             Op::Constant(_) | Op::Affine(_) => {}
-            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) => visit(a),
+            Op::Unary(_, a) | Op::Cast(_, a) | Op::Bitcast(_, a) | Op::Place(a) => visit(a),
             Op::Prefix(prefix) => prefix.inputs.iter_mut().for_each(|input| {
                 if let Input::Value(value) = input {
                     visit(value);

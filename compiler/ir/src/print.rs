@@ -394,6 +394,7 @@ impl<'a> Printer<'a> {
             LoopKind::Parallel => (format!("parallel {dims}"), String::new()),
             LoopKind::Serial => (format!("serial {dims}"), String::new()),
             LoopKind::Scan => (format!("scan {dims}"), String::new()),
+            LoopKind::Sort => (format!("sort {dims}"), String::new()),
             LoopKind::Keyed { keys, row } => {
                 (format!("keyed {} row {row} over {dims}", self.size(keys)), String::new())
             }
@@ -479,6 +480,7 @@ impl<'a> Printer<'a> {
                 format!("load {}{view}{}", self.buffer_name(*buffer), self.subscripts(body, at))
             }
             Op::Check { value, bound, site } => format!("check {value} < {} at {site}", self.size(bound)),
+            Op::Place(by) => format!("place {by}"),
             Op::Prefix(p) => {
                 let field =
                     if matches!(p.merge, Merge::Monoid(_)) { String::new() } else { format!("{} of ", p.field) };

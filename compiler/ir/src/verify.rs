@@ -8,6 +8,7 @@
 mod keyed;
 mod ops;
 mod slots;
+mod sort;
 mod tree;
 
 use std::collections::BTreeSet;
@@ -155,7 +156,7 @@ fn function(program: &Program, f: &Function) -> Result {
     for param in &f.params {
         checker.define(None, *param)?;
     }
-    let context = Context { stores: Err("a function stores nothing"), scan: false };
+    let context = Context { stores: Err("a function stores nothing"), within: Within::Other };
     checker.block(None, &f.body, context, &[f.result])
 }
 
@@ -169,7 +170,7 @@ fn reducer(program: &Program, r: &Reducer) -> Result {
         checker.define(None, *param)?;
         checker.state_type(None, *param, dtype)?;
     }
-    let context = Context { stores: Err("a reducer stores nothing"), scan: false };
+    let context = Context { stores: Err("a reducer stores nothing"), within: Within::Other };
     checker.block(None, &r.body, context, &r.results)?;
     r.results.iter().zip(r.state()).try_for_each(|(result, dtype)| checker.state_type(None, *result, dtype))
 }
@@ -182,7 +183,7 @@ fn kernel(program: &Program, k: &Kernel, sizes: &BTreeSet<&str>) -> Result {
             return fail(format!("{}: index {}", checker.place, index.name), "the name is there twice");
         }
     }
-    checker.block(None, &k.body, Context { stores: Ok(()), scan: false }, &[])?;
+    checker.block(None, &k.body, Context { stores: Ok(()), within: Within::Other }, &[])?;
     keyed::apart(k)
 }
 
@@ -223,8 +224,19 @@ fn scratch(program: &Program) -> Result {
 struct Context {
     /// Whether it may store, or why not.
     stores: Result<(), &'static str>,
-    /// Whether the place is directly in the body of a scan.
-    scan: bool,
+    /// The body that it stands directly in.
+    within: Within,
+}
+
+/// The body that statements stand directly in.
+#[derive(Clone, Copy, PartialEq)]
+enum Within {
+    /// The body of a scan.
+    Scan,
+    /// The body of a sort.
+    Sort,
+    /// Anything else.
+    Other,
 }
 
 /// The kind of code that is checked.
@@ -380,7 +392,7 @@ impl<'p> Checker<'p> {
             }
             Statement::If { condition, then, otherwise, results } => {
                 self.used_as(statement, *condition, Dtype::Bool)?;
-                let inner = Context { scan: false, ..context };
+                let inner = Context { within: Within::Other, ..context };
                 self.block(s, then, inner, &results.iter().map(|r| r.1).collect::<Vec<_>>())?;
                 self.block(s, otherwise, inner, &results.iter().map(|r| r.2).collect::<Vec<_>>())?;
                 for (value, yes, no) in results {
@@ -404,7 +416,7 @@ impl<'p> Checker<'p> {
             return self.fail(s, "a loop has an index");
         }
         self.bind(statement, &l.dims)?;
-        let inner = Context { scan: false, ..context };
+        let inner = Context { within: Within::Other, ..context };
         match &l.kind {
             LoopKind::Parallel | LoopKind::Serial => self.block(s, &l.body, inner, &[])?,
             LoopKind::Reduce(reductions) => {
@@ -433,6 +445,10 @@ impl<'p> Checker<'p> {
                 self.keyed(statement, l, *row)?;
                 self.block(s, &l.body, inner, &[])?;
             }
+            LoopKind::Sort => {
+                self.sort(statement, l)?;
+                self.block(s, &l.body, Context { within: Within::Sort, ..context }, &[])?;
+            }
             LoopKind::Scan => {
                 if l.dims.len() != 1 {
                     return self.fail(s, "a scan has one index");
@@ -442,7 +458,7 @@ impl<'p> Checker<'p> {
                     let name = self.program.buffers.get(both).map_or("", |b| &b.name);
                     return self.fail(s, format!("a scan loads from %{name}, to which it stores"));
                 }
-                self.block(s, &l.body, Context { scan: true, ..context }, &[])?;
+                self.block(s, &l.body, Context { within: Within::Scan, ..context }, &[])?;
             }
         }
         self.unbind(&l.dims);
@@ -461,7 +477,7 @@ impl<'p> Checker<'p> {
         for state in &w.state {
             self.define_as(statement, state.current, self.values[state.first])?;
         }
-        let inner = Context { stores: Err("a `while` stores nothing"), scan: false };
+        let inner = Context { stores: Err("a `while` stores nothing"), within: Within::Other };
         if let Some(condition) = &w.condition {
             self.block(s, &condition.body, inner, &[condition.value])?;
             if self.values[condition.value] != Dtype::Bool {
@@ -492,7 +508,7 @@ impl<'p> Checker<'p> {
         }
         self.bind(statement, &c.free)?;
         self.bind(statement, &c.reduce)?;
-        let prologue = Context { stores: Err("a prologue stores nothing"), scan: false };
+        let prologue = Context { stores: Err("a prologue stores nothing"), within: Within::Other };
         for side in [&c.left, &c.right] {
             self.block(s, &side.body, prologue, &[side.value])?;
         }
@@ -505,7 +521,7 @@ impl<'p> Checker<'p> {
         // The sum is visible in the epilogue alone.
         let height = self.stack.len();
         self.define_as(statement, c.result, dtype)?;
-        self.block(s, &c.epilogue, Context { scan: false, ..context }, &[])?;
+        self.block(s, &c.epilogue, Context { within: Within::Other, ..context }, &[])?;
         for value in self.stack.drain(height..) {
             self.visible[value.index()] = false;
         }

@@ -141,11 +141,19 @@ pub fn stores(block: &Block) -> Vec<BufferId> {
 }
 
 impl LoopKind {
+    /// Whether the loop becomes several kernels before code generation.
+    pub fn becomes_several(&self) -> bool {
+        match self {
+            LoopKind::Keyed { .. } | LoopKind::Sort => true,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Reduce(_) | LoopKind::Scan => false,
+        }
+    }
+
     /// The reductions over all iterations.
     pub fn reductions(&self) -> &[Reduction] {
         match self {
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => &[],
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => &[],
         }
     }
 
@@ -153,7 +161,7 @@ impl LoopKind {
     pub fn reductions_mut(&mut self) -> &mut [Reduction] {
         match self {
             LoopKind::Reduce(reductions) => reductions,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => &mut [],
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => &mut [],
         }
     }
 }
@@ -174,7 +182,8 @@ impl Op {
             | Op::Bitcast(..)
             | Op::Call(..)
             | Op::Check { .. }
-            | Op::Prefix(..) => {}
+            | Op::Prefix(..)
+            | Op::Place(_) => {}
         }
     }
 
@@ -193,7 +202,8 @@ impl Op {
             | Op::Bitcast(..)
             | Op::Call(..)
             | Op::Check { .. }
-            | Op::Prefix(..) => {}
+            | Op::Prefix(..)
+            | Op::Place(_) => {}
         }
     }
 }

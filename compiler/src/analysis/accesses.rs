@@ -91,6 +91,8 @@ pub enum ScopeKind {
     Scan,
     /// A loop of that kind.
     Keyed,
+    /// A loop of that kind.
+    Sort,
     /// The points of a contraction: its epilogue, and the scope around its [`ScopeKind::Sum`].
     Free,
     /// The elements that a contraction sums over: its two prologues.
@@ -284,6 +286,7 @@ impl<'k> Walk<'k> {
             LoopKind::Reduce(_) => ScopeKind::Reduce,
             LoopKind::Scan => ScopeKind::Scan,
             LoopKind::Keyed { .. } => ScopeKind::Keyed,
+            LoopKind::Sort => ScopeKind::Sort,
         };
         let inner = self.enter(Some(scope), kind, &l.dims);
         self.block(&l.body, inner);

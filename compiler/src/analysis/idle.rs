@@ -36,7 +36,7 @@ fn iterations(statement: &Statement) -> Option<f64> {
         Statement::Loop(l) => match l.kind {
             LoopKind::Parallel => (&l.dims, 1.0),
             LoopKind::Reduce(_) | LoopKind::Scan => (&l.dims, LANES_CHUNK as f64),
-            LoopKind::Keyed { .. } => (&l.dims, KEYED_CHUNK as f64),
+            LoopKind::Keyed { .. } | LoopKind::Sort => (&l.dims, KEYED_CHUNK as f64),
             LoopKind::Serial => return Some(1.0),
         },
         Statement::Contract(c) => (&c.free, 1.0),

@@ -104,7 +104,7 @@ impl Walk<'_, '_> {
             LoopKind::Reduce(reductions) => {
                 body.plus(&trips(self.accesses, scope, apart).times(reductions.len() as u64))
             }
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => body,
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => body,
         }
     }
 

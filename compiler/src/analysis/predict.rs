@@ -98,7 +98,7 @@ fn wanted(body: &Block) -> SecondaryMap<ValueId, bool> {
 /// Whether the value of an operation follows from those of its operands.
 fn follows(op: &Op) -> bool {
     match op {
-        Op::Load { .. } | Op::Prefix(..) => false,
+        Op::Load { .. } | Op::Prefix(..) | Op::Place(_) => false,
         Op::Constant(_)
         | Op::Affine(_)
         | Op::Unary(..)
@@ -488,7 +488,7 @@ impl<'k> Run<'k> {
                 let Some(values) = values else { return Known::Nothing { because: known::because(&known) } };
                 Known::Value((arithmetic.call)(&self.program.functions[*function], &values))
             }
-            Op::Affine(_) | Op::Load { .. } | Op::Prefix(..) => UNKNOWN,
+            Op::Affine(_) | Op::Load { .. } | Op::Prefix(..) | Op::Place(_) => UNKNOWN,
         }
     }
 

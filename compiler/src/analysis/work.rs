@@ -91,7 +91,7 @@ pub fn operations(op: &Op) -> u64 {
     match op {
         Op::Constant(_) | Op::Affine(_) | Op::Load { .. } | Op::Check { .. } | Op::Call(..) => 0,
         Op::Select(..) | Op::Bitcast(..) => 0,
-        Op::Unary(..) | Op::Binary(..) | Op::Compare(..) | Op::Cast(..) | Op::Prefix(..) => 1,
+        Op::Unary(..) | Op::Binary(..) | Op::Compare(..) | Op::Cast(..) | Op::Prefix(..) | Op::Place(_) => 1,
         Op::Fma(..) => 2,
     }
 }
@@ -261,7 +261,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
 
     /// The origin of the result of an operation, in a block that runs `times` times.
     fn source(&self, op: &Op, times: f64) -> Source {
-        let changes = if matches!(op, Op::Prefix(..)) { times } else { 1.0 };
+        let changes = if matches!(op, Op::Prefix(..) | Op::Place(_)) { times } else { 1.0 };
         let mut source = Source { changes, is_indexing: op.effects().load.is_none() };
         op.for_each_operand(&mut |operand| match self.sources[operand] {
             Some(of) => {

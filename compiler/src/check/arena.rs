@@ -23,6 +23,15 @@ pub(super) struct Arena {
     branches: SecondaryMap<GuardId, Branch>,
     /// The symbols of integer scalar parameters, by parameter number.
     scalars: BTreeMap<usize, SymbolId>,
+    protected: Protected,
+}
+
+/// The accesses and the ends that are computed only inside the branch that they stand in.
+#[derive(Default)]
+struct Protected {
+    accesses: BTreeSet<ExprId>,
+    /// Indices of reductions, with ends that may be far away.
+    ends: BTreeSet<IndexId>,
 }
 
 /// The place that a node is made for.
@@ -96,7 +105,7 @@ impl Arena {
         let mut out = Checked::default();
         out.guards.push(Checked::TOP);
         let (meta, branches) = (PrimaryMap::new(), SecondaryMap::new());
-        Arena { out, ends: Ends::default(), meta, branches, scalars: BTreeMap::new() }
+        Arena { out, ends: Ends::default(), meta, branches, scalars: BTreeMap::new(), protected: Protected::default() }
     }
 
     /// A new size name.
@@ -133,11 +142,53 @@ impl Arena {
         self.branches[guard] = Branch { eager: true, ..Branch::default() };
     }
 
+    /// Records that an access is computed only inside a branch.
+    pub fn protect(&mut self, access: ExprId, guard: GuardId) {
+        self.need(guard);
+        if guard != Checked::TOP {
+            self.protected.accesses.insert(access);
+        }
+    }
+
+    /// Records that reductions over some indices are computed only inside a branch.
+    pub fn protect_ends(&mut self, over: &[IndexId], guard: GuardId) {
+        self.need(guard);
+        if guard != Checked::TOP {
+            self.protected.ends.extend(over);
+        }
+    }
+
     /// Records that something is computed only inside a branch, and so only inside the enclosing
     /// ones.
-    pub fn need(&mut self, guard: GuardId) {
+    fn need(&mut self, guard: GuardId) {
         for guard in self.guards(guard).collect::<Vec<_>>() {
             self.branches[guard].needed |= !self.branches[guard].eager;
+        }
+    }
+
+    /// Moves an expression and its operands out of the branches around it if nothing in it needs
+    /// their conditions.
+    pub fn move_out(&mut self, id: ExprId) {
+        let around: Vec<GuardId> = self.guards(self.out.exprs[id].guard).collect();
+        let (mut seen, mut pending) = (BTreeSet::new(), vec![id]);
+        while let Some(id) = pending.pop() {
+            let Expr { kind, guard, .. } = &self.out.exprs[id];
+            if *guard == Checked::TOP || !seen.insert(id) {
+                continue;
+            }
+            let ends = self.out.bound(kind).any(|index| self.protected.ends.contains(&index));
+            if ends || self.protected.accesses.contains(&id) {
+                return;
+            }
+            self.out.for_each_operand(kind, |operand| pending.push(operand));
+        }
+        for id in seen {
+            let guard = self.out.exprs[id].guard;
+            let inner = self.guards(guard).take_while(|guard| !around.contains(guard)).last();
+            match inner {
+                None => self.out.exprs[id].guard = Checked::TOP,
+                Some(inner) => self.out.guards[inner] = Checked::TOP,
+            }
         }
     }
 
@@ -332,7 +383,7 @@ impl Arena {
                 add(*array);
                 at.iter().for_each(|s| add(s.value));
             }
-            Kind::Comprehension { body, .. } => add(*body),
+            Kind::Comprehension { body, .. } | Kind::Sort { body, .. } => add(*body),
             Kind::Contract { left, right, .. } => {
                 add(*left);
                 add(*right);

@@ -188,7 +188,7 @@ impl<'c, 'a> Settler<'c, 'a> {
                 return self.check_as_it_runs(record);
             }
             if inside && self.rely_on_ends(&scope, record.span) {
-                self.arena.need(record.guard);
+                self.arena.protect(record.access, record.guard);
                 guarded.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
                 return;
             }
@@ -222,7 +222,7 @@ impl<'c, 'a> Settler<'c, 'a> {
     }
 
     fn check_as_it_runs(&mut self, record: &Record) {
-        self.arena.need(record.guard);
+        self.arena.protect(record.access, record.guard);
         let what = match record.of {
             Some(op) => CheckKind::Elements(op),
             None => CheckKind::Axis { array: record.array.replace('`', ""), axis: record.axis },

@@ -77,7 +77,10 @@ const fn listed(name: &'static str, arguments: usize, definition: Definition, do
 const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::Pow, MathFn::Mod, MathFn::FloorDiv];
 
 /// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
-const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size"];
+const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size", "quantile", "top", "searchsorted"];
+
+/// Those of them that take an axis by its name.
+const ALONG: &[&str] = &["concat", "quantile", "top"];
 
 fn scalar(name: &str, arguments: usize) -> Option<ScalarFunction> {
     let listed = SCALARS.iter().find(|f| f.name == name && f.arguments == arguments).copied();
@@ -194,6 +197,8 @@ impl Checker<'_> {
                 self.in_context(size, want, here)
             }
             ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, here),
+            ("quantile", [x, q]) => self.quantile_call(*x, *q, axis, here),
+            ("searchsorted", [a, x]) => self.searchsorted(*a, *x, here),
             ("concat", [_, _, ..]) => self.concat(&positional, axis, want, here),
             _ => {
                 self.bad_call(callee, positional.len(), want, here.span);
@@ -203,12 +208,12 @@ impl Checker<'_> {
     }
 
     /// The value of `axis = k`, the one named argument that functions of the language have.
-    fn axis_argument(&mut self, callee: &ast::Name, args: &[ast::Arg]) -> Option<Option<ast::ExprId>> {
+    pub(super) fn axis_argument(&mut self, callee: &ast::Name, args: &[ast::Arg]) -> Option<Option<ast::ExprId>> {
         let mut axis = None;
         for arg in args {
             let Some(name) = &arg.name else { continue };
             let reduces = reducer(&callee.text).is_some() || derived(&callee.text).is_some();
-            let takes = reduces || callee.text == "concat";
+            let takes = reduces || ALONG.contains(&callee.text.as_str());
             if name.text != "axis" || axis.is_some() || !takes {
                 let message = match name.text == "axis" && takes {
                     true => "`axis` is given twice".to_string(),
@@ -232,7 +237,7 @@ impl Checker<'_> {
         Some(axis)
     }
 
-    fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
+    pub(super) fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
         if self.report.is_full() {
             return;
         }
@@ -242,6 +247,9 @@ impl Checker<'_> {
                 "reshape" => "an array and its new sizes: `reshape(x, n, m)`".to_string(),
                 "concat" => "at least two arrays: `concat(x, y, axis = 0)`".to_string(),
                 "size" => "an array and an axis: `size(x, 0)`".to_string(),
+                "quantile" => "an array and a share: `quantile(x, 0.25)`".to_string(),
+                "searchsorted" => "a sorted vector and numbers to search: `searchsorted(a, x)`".to_string(),
+                "top" => "a number and an array: `top(10, x)`".to_string(),
                 _ if random::function(name).is_some() => format!("a seed and indices: `{name}(seed, i)`"),
                 _ if derived(name).is_some() => "one array".to_string(),
                 _ if reducer(name).is_some() && scalar_arity(name).is_none() => "one array".to_string(),

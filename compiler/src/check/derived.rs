@@ -1,7 +1,8 @@
-//! Functions of whole arrays that are written in terms of the others: `var`, `std`, `norm`, `diff`.
+//! Functions of whole arrays that are written in terms of the others: `var`, `std`, `norm`,
+//! `diff`, and those that sort.
 
 use grammar::ast;
-use ir::checked::ExprId;
+use ir::checked::{ExprId, Sorted};
 use ir::{Affine, BinaryOp, Size, UnaryOp};
 
 use super::Checker;
@@ -20,7 +21,7 @@ pub(super) struct Derived {
 }
 
 /// Every one of them.
-pub(super) const DERIVED: [Derived; 4] = [
+pub(super) const DERIVED: [Derived; 7] = [
     Derived {
         name: "var",
         takes: Takes::Floats,
@@ -51,6 +52,24 @@ pub(super) const DERIVED: [Derived; 4] = [
         takes: Takes::Numbers,
         write: |checker, x, axis, here| checker.differences(x, axis, here),
         indexed: "write `let d[i] = x[i + 1] - x[i]`",
+    },
+    Derived {
+        name: "sort",
+        takes: Takes::Numbers,
+        write: |checker, x, axis, here| checker.sort(x, axis, Sorted::Values, here),
+        indexed: "write `sort(x)`, and `sort(x[i])` to sort each row",
+    },
+    Derived {
+        name: "argsort",
+        takes: Takes::Numbers,
+        write: |checker, x, axis, here| checker.sort(x, axis, Sorted::Numbers, here),
+        indexed: "write `argsort(x)`, and `argsort(x[i])` to sort each row",
+    },
+    Derived {
+        name: "median",
+        takes: Takes::Floats,
+        write: |checker, x, axis, here| checker.median(x, axis, here),
+        indexed: "write `median(x)`, and `median(x[i])` for the median of each row",
     },
 ];
 

@@ -233,7 +233,7 @@ impl Settler<'_, '_> {
     fn rely_on(&mut self, read: &Read, proof: Proof) {
         self.rely_on_ends(&proof.scope, read.span);
         if let Some(guard) = proof.guard {
-            self.arena.need(guard);
+            self.arena.protect(read.access, guard);
         }
         for symbol in proof.scalars {
             self.requirements.bound_scalar(self.arena, symbol, read.span);

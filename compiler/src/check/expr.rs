@@ -217,7 +217,7 @@ impl<'a> Checker<'a> {
             error = error.label(self.ast(of).span, format!("`{first}`"));
         }
         error = error.label(self.ast(*id).span, format!("`{other}`")).help(help);
-        // The narrower one is converted, because the other type holds its values too, or nearly. But
+        // The narrower one is converted: the other type holds its values too, or nearly. But
         // a float that an index is compared with is meant as a key, so it becomes an integer.
         let of = of.unwrap_or(*id);
         let width = |d: Dtype| (d.is_float(), d.bytes());

@@ -2,7 +2,7 @@
 
 use grammar::Diagnostic;
 use grammar::ast::Span;
-use ir::checked::{Checked, ExprId, GuardId, IndexId, Kind};
+use ir::checked::{Checked, Expr, ExprId, GuardId, IndexId, Kind};
 use ir::{BinaryOp, ReduceOp, Scalar};
 
 use super::arena::Arena;
@@ -66,6 +66,9 @@ impl Unfinished {
             let Some(extent) = arena.out.indices[index].extent.as_size() else { continue };
             require_element(requirements, report, op, extent, vec![], span);
         }
+        let is_sort = |(id, expr): (ExprId, &Expr)| matches!(expr.kind, Kind::Sort { .. }).then_some(id);
+        let sorts: Vec<ExprId> = arena.out.exprs.iter().filter_map(is_sort).collect();
+        sorts.into_iter().for_each(|id| arena.move_out(id));
         // Only branches that protect an access stay.
         let ids: Vec<ExprId> = arena.out.exprs.keys().collect();
         for id in ids {
@@ -76,27 +79,33 @@ impl Unfinished {
     }
 }
 
-/// Reports recurrences that cannot be computed on their own, apart from their users.
+/// Reports recurrences and sorts that cannot be computed on their own, apart from their users.
 fn alone(arena: &Arena, report: &mut Report<'_>) {
     let rectangular = |i: &IndexId| arena.out.indices[*i].extent.as_size().is_some();
-    for expr in arena.out.exprs.values() {
-        let Kind::Recurrence { recurrence, .. } = expr.kind else { continue };
-        let outside = &arena.out.recurrences[recurrence].free;
+    for (id, expr) in &arena.out.exprs {
+        let (what, code, outside) = match expr.kind {
+            Kind::Recurrence { recurrence, .. } => {
+                ("recurrence", codes::NOT_EARLIER, &arena.out.recurrences[recurrence].free[..])
+            }
+            Kind::Sort { .. } => ("sort", codes::NOT_ALONE, arena.free(id)),
+            _ => continue,
+        };
         let message = match outside.iter().find(|index| !rectangular(index)) {
             Some(index) => {
                 let index = &arena.out.indices[*index].name;
-                format!(
-                    "a recurrence cannot depend on the index `{index}`, which ends where data or another index says"
-                )
+                format!("a {what} cannot depend on the index `{index}`, which ends where data or another index says")
+            }
+            None if matches!(expr.kind, Kind::Sort { .. }) && arena.reads_earlier(id) => {
+                "a sort cannot depend on elements of a recurrence that is not complete".to_owned()
             }
             None if expr.guard != Checked::TOP => {
-                "a recurrence cannot depend on the condition around it: its accesses are inside only there".to_owned()
+                format!("a {what} cannot depend on the condition around it: its accesses are inside only there")
             }
             None => continue,
         };
         let span = Span { start: expr.origin.start, end: expr.origin.end };
         let help = "compute it for all indices, and choose among its elements";
-        report.error(Diagnostic::new(codes::NOT_EARLIER, span, message).help(help));
+        report.error(Diagnostic::new(code, span, message).help(help));
     }
 }
 

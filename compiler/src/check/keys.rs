@@ -1,4 +1,5 @@
-//! Reductions by key: `sum[i where label[i] == c](x[i])` for each value of an index `c` from outside.
+//! Reductions by key: `sum[i where label[i] == c](x[i])` for each value of an index `c` from
+//! outside.
 //! They are found when all ends and guards are known.
 
 use ir::checked::{Checked, ExprId, Factor, IndexId, Kind};

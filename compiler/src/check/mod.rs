@@ -79,6 +79,7 @@ mod report;
 mod requirements;
 mod scope;
 mod signature;
+mod sorts;
 mod stated;
 mod suffix;
 mod untyped;

@@ -9,9 +9,6 @@ pub(super) const RUNNING: &str = "a running sum is `let c[i] = sum[k <= i](x[k])
 
 const STEPS: &str = "write `loop x = first, t < n while c { next }`";
 
-const NO_SORT: &str = "nothing sorts an array; `let rank[i] = sum[j](if x[j] < x[i] then 1 else 0)` counts the lesser elements, in a time that \
-                       grows with the square of the length";
-
 const NO_ALGEBRA: &str = "matrices are multiplied, `a @ b`, and transposed; nothing solves systems or decomposes";
 
 /// Functions of other languages, by name.
@@ -142,15 +139,15 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("map", ("a function of scalars is applied to each element: write `f(x)`", None)),
     ("vmap", ("write `let y[i] = f(x[i])`", None)),
     ("reduce", ("the reducers are sum, prod, max, min, mean, any, all, argmax and argmin", None)),
-    ("sort", (NO_SORT, None)),
-    ("argsort", (NO_SORT, None)),
-    ("median", (NO_SORT, None)),
-    ("quantile", (NO_SORT, None)),
-    ("percentile", (NO_SORT, None)),
-    ("topk", (NO_SORT, None)),
-    ("top_k", (NO_SORT, None)),
-    ("partition", (NO_SORT, None)),
-    ("searchsorted", ("write `let at[i] = sum[k](if edges[k] < x[i] then 1 else 0)`", None)),
+    ("nanmedian", ("write `median(...)` of numbers: NaN makes it NaN", None)),
+    ("argpartition", ("write `argsort(x)`, or `top(k, x)`", None)),
+    ("msort", ("write `sort(x, axis = 0)`", None)),
+    ("bisect", ("write `searchsorted(a, x)`", Some("searchsorted"))),
+    ("digitize", ("write `searchsorted(edges, x)`, which counts the edges below `x`", None)),
+    ("percentile", ("write `quantile(x, p / 100)`", None)),
+    ("topk", ("write `top(k, x)`", None)),
+    ("top_k", ("write `top(k, x)`", None)),
+    ("partition", ("write `sort(x)`, or `top(k, x)`", None)),
     ("unique", ("there is none: the size of an array cannot depend on data", None)),
     ("nonzero", ("there is none: the size of an array cannot depend on data", None)),
     ("print", ("what a function results in is printed when it is run", None)),

@@ -307,7 +307,7 @@ impl Checker<'_> {
             Extent::Dynamic(_) => true,
         };
         if over.iter().any(open) {
-            self.arena.need(guard);
+            self.arena.protect_ends(over, guard);
         }
     }
 
@@ -490,7 +490,9 @@ impl Arena {
                     pending.push(*array);
                     pending.extend(at.iter().map(|s| s.value));
                 }
-                Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } => pending.push(*body),
+                Kind::Reduce { body, .. } | Kind::Comprehension { body, .. } | Kind::Sort { body, .. } => {
+                    pending.push(*body);
+                }
                 Kind::Contract { left, right, .. } => pending.extend([*left, *right]),
                 Kind::Recurrence { recurrence, .. } => {
                     pending.extend(self.out.recurrences[*recurrence].equations.iter().map(|equation| equation.body));

@@ -53,6 +53,6 @@ fn constant(op: &Op, arithmetic: &Arithmetic, constants: &Constants) -> Option<S
         Op::Select(condition, a, b) => of(if of(condition)? == Scalar::Bool(true) { a } else { b })?,
         Op::Cast(to, a) => (arithmetic.cast)(*to, of(a)?),
         Op::Check { value, .. } => of(value)?,
-        Op::Fma(..) | Op::Bitcast(..) | Op::Call(..) | Op::Load { .. } | Op::Prefix(..) => return None,
+        Op::Fma(..) | Op::Bitcast(..) | Op::Call(..) | Op::Load { .. } | Op::Prefix(..) | Op::Place(_) => return None,
     })
 }

@@ -353,6 +353,7 @@ impl Printer<'_> {
             LoopKind::Parallel => format!("for {dims}:"),
             LoopKind::Serial | LoopKind::Scan => format!("for {dims} in order:"),
             LoopKind::Keyed { .. } => format!("for {dims} by key:"),
+            LoopKind::Sort => format!("for {dims}, sorted:"),
             LoopKind::Reduce(reductions) => return self.reduce(&dims, reductions, inner, rest),
         };
         self.line(&head);
@@ -595,6 +596,7 @@ impl Printer<'_> {
             }
             Op::Load { buffer, view, at } => Text::atom(self.element(*buffer, view.as_deref(), at)),
             Op::Check { value, .. } => self.texts[*value].clone(),
+            Op::Place(by) => Text::new(Level::Choice, format!("place of {}", of(by, Level::Choice))),
             Op::Prefix(p) => {
                 let inputs: Vec<String> =
                     p.inputs.iter().filter_map(|input| Some(of(&input.value()?, Level::Choice))).collect();

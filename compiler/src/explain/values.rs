@@ -126,6 +126,7 @@ impl Walk<'_, '_, '_> {
             Op::Cast(to, a) => (format!("cast {to}"), &[*a]),
             Op::Bitcast(to, a) => (format!("bitcast {to}"), &[*a]),
             Op::Call(function, arguments) => (self.program.functions.get(*function)?.name.clone(), arguments),
+            Op::Place(by) => ("place".to_owned(), &[*by]),
             Op::Prefix(p) => {
                 let text = format!("prefix {} {}", self.program.merge_name(p.merge), p.field);
                 let inputs: Vec<ValueId> = p.inputs.iter().filter_map(|input| input.value()).collect();

@@ -231,7 +231,7 @@ impl<'k> Walk<'k> {
                     let mut reduces = false;
                     let context = match l.kind {
                         LoopKind::Parallel | LoopKind::Serial => context,
-                        LoopKind::Scan | LoopKind::Keyed { .. } => LoadContext::Reduction,
+                        LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => LoadContext::Reduction,
                         LoopKind::Reduce(_) => {
                             // A small reduction becomes straight-line code, so its loads are like
                             // any other.

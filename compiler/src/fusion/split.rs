@@ -120,7 +120,7 @@ fn splittable(program: &Program, kernel: &Kernel) -> BTreeMap<IndexId, Size> {
                 match l.kind {
                     LoopKind::Parallel => Split::Always,
                     LoopKind::Reduce(_) => Split::Exact,
-                    LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => Split::Never,
+                    LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => Split::Never,
                 },
             ),
             Statement::While(w) => (std::slice::from_ref(&w.counter), Split::Never),

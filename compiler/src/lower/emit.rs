@@ -251,6 +251,12 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// The value of an index.
+    pub fn index(&mut self, index: IndexId) -> Result<ValueId, LowerError> {
+        let binding = self.bound(index)?.to.clone();
+        self.integer_of(binding)
+    }
+
     pub fn count(&mut self) -> Result<(), LowerError> {
         *self.statements += 1;
         if *self.statements > MAX_STATEMENTS { Err(LowerError::TooLarge) } else { Ok(()) }
@@ -374,10 +380,7 @@ impl<'a> Emitter<'a> {
         let op = match &expr.kind {
             Kind::Constant(value) => Op::Constant(*value),
             Kind::Size(size) => Op::Affine(Affine::size(size.clone())),
-            Kind::Index(index) => {
-                let binding = self.bound(*index)?.to.clone();
-                return self.integer_of(binding);
-            }
+            Kind::Index(index) => return self.index(*index),
             Kind::Param(number) => Op::Load { buffer: BufferId::new(*number), view: None, at: vec![] },
             Kind::Unary(op, a) => Op::Unary(*op, self.value(*a)?),
             Kind::Binary(BinaryOp::Sub, a, b) if sabotage::on(Bug::SwappedOperands) => {
@@ -429,6 +432,7 @@ impl<'a> Emitter<'a> {
             Kind::Comprehension { .. }
             | Kind::Reshape(_)
             | Kind::ArrayLiteral(_)
+            | Kind::Sort { .. }
             | Kind::Recurrence { .. }
             | Kind::Earlier { .. } => {
                 return Err(LowerError::Malformed("an array where a scalar should be"));
@@ -613,7 +617,7 @@ impl<'a> Emitter<'a> {
                     },
                 )
             }
-            Kind::State { .. } | Kind::Loop { .. } => Err(LowerError::Loop(expr.origin)),
+            Kind::State { .. } | Kind::Loop { .. } | Kind::Sort { .. } => Err(LowerError::Loop(expr.origin)),
             Kind::Earlier { recurrence, array, .. } => {
                 let here = self.recurrences.get(&(*recurrence, *array)).copied();
                 let buffer = here.ok_or(LowerError::Malformed("a recurrence inside another"))?;

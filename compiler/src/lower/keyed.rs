@@ -20,8 +20,8 @@ struct Merging<'a> {
 }
 
 impl Lowering<'_> {
-    /// A reduction by key. The table has an axis for each free index. Those that decide which elements take part come first, then
-    /// those of the keys and of the body.
+    /// A reduction by key. The table has an axis for each free index. Those that decide which
+    /// elements take part come first, then those of the keys and of the body.
     pub fn keyed(
         &mut self,
         id: ExprId,

@@ -30,6 +30,7 @@
 //! recurrence kernels that complete the arrays of a recurrence
 //! keyed      reductions by key, which merge elements into tables
 //! reduce     scans and contractions, which have a special form of kernel
+//! sort       sorts, which store elements at their places
 //! repeat     loops whose steps run kernels
 //! result     operands to output buffers
 //! prune      removal of kernels that no result needs
@@ -44,6 +45,7 @@ mod recurrence;
 mod reduce;
 mod repeat;
 mod result;
+mod sort;
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Turns expressions into operands, and emits the kernels that compute them.
 
 use cranelift_entity::EntityRef;
-use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Subscript};
+use ir::checked::{Checked, Expr, ExprId, IndexId, Kind, Sorted, Subscript};
 use ir::nest::{Block, Buffer, BufferId, Kernel, Role};
 use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
 use ir::{Affine, ReduceOp, Size};
@@ -193,6 +193,7 @@ impl Lowering<'_> {
             }
             Kind::Reshape(inner) => self.reshape(id, *inner),
             Kind::ArrayLiteral(elements) => self.literal(id, expr, elements),
+            Kind::Sort { index: [index], body, result } => self.sorted(id, *index, *body, *result),
             Kind::Recurrence { recurrence, array } => self.recurrence(*recurrence, *array),
             _ => Err(LowerError::Malformed("an array where a scalar should be")),
         }
@@ -375,6 +376,8 @@ impl Lowering<'_> {
             Kind::Comprehension { .. } => "array",
             Kind::Reshape(_) => "reshape",
             Kind::ArrayLiteral(_) => "literal",
+            Kind::Sort { result: Sorted::Values, .. } => "sort",
+            Kind::Sort { result: Sorted::Numbers, .. } => "argsort",
             Kind::State { .. } => "state",
             Kind::Loop { .. } => "loop",
             Kind::Recurrence { .. } | Kind::Earlier { .. } => "recurrence",

@@ -1,5 +1,5 @@
-//! The functions that exist for integers, too or only. They are exact and wrap, like all arithmetic on
-//! integers.
+//! The functions that exist for integers, too or only. They are exact and wrap, like all arithmetic
+//! on integers.
 
 use ir::MathFn;
 

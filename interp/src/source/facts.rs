@@ -100,7 +100,7 @@ impl Facts {
                 Kind::State { .. } | Kind::Loop { .. } => Keep::No,
                 // Their elements are expressions of their own.
                 Kind::Reshape(_) | Kind::ArrayLiteral(_) => Keep::No,
-                Kind::Reduce { .. } | Kind::Contract { .. } | Kind::Recurrence { .. } => Keep::Many,
+                Kind::Reduce { .. } | Kind::Contract { .. } | Kind::Sort { .. } | Kind::Recurrence { .. } => Keep::Many,
                 Kind::Comprehension { .. } if again => Keep::Many,
                 _ if again => Keep::Latest,
                 _ => Keep::No,

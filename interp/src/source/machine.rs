@@ -243,6 +243,10 @@ impl<'a> Machine<'a> {
                 let number = number(at, &self.shapes[id]);
                 grow(|| self.last_state(*of, *part, number))
             }
+            Kind::Sort { index: [index], body, result } => {
+                let place = usize::try_from(at[0]).unwrap_or(0);
+                self.sorted(id, *index, *body, *result, place)
+            }
             Kind::Recurrence { recurrence, array } | Kind::Earlier { recurrence, array, .. } => {
                 self.recurrent(id, *recurrence, *array, at)
             }
@@ -317,6 +321,7 @@ impl<'a> Machine<'a> {
             | Kind::Comprehension { .. }
             | Kind::Reshape(_)
             | Kind::ArrayLiteral(_)
+            | Kind::Sort { .. }
             | Kind::Recurrence { .. }
             | Kind::Earlier { .. } => return self.element(id, &[]),
         })

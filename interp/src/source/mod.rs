@@ -17,6 +17,7 @@ mod loops;
 mod machine;
 mod recurrence;
 mod reduce;
+mod sort;
 
 use std::collections::BTreeMap;
 

@@ -228,6 +228,7 @@ impl Parser<'_> {
             "parallel" => Some(LoopKind::Parallel),
             "serial" => Some(LoopKind::Serial),
             "scan" => Some(LoopKind::Scan),
+            "sort" => Some(LoopKind::Sort),
             _ => None,
         };
         let kind = self.named("a statement", kind)?;
@@ -437,6 +438,7 @@ impl Parser<'_> {
                 }
                 Op::Prefix(Prefix { merge: self.merge()?, inputs: self.inputs(scope)?, field })
             }
+            "place" => Op::Place(self.value(scope)?),
             _ => {
                 if let Some(op) = UnaryOp::from_name(word) {
                     return Ok(Op::Unary(op, self.value(scope)?));

@@ -104,9 +104,11 @@ impl<'a> Copier<'a> {
                     LoopKind::Reduce(reductions) => {
                         LoopKind::Reduce(reductions.iter().map(|r| self.reduction(r)).collect())
                     }
-                    kind @ (LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. }) => {
-                        kind.clone()
-                    }
+                    kind @ (LoopKind::Parallel
+                    | LoopKind::Serial
+                    | LoopKind::Scan
+                    | LoopKind::Keyed { .. }
+                    | LoopKind::Sort) => kind.clone(),
                 };
                 Statement::Loop(Loop { dims, kind, body })
             }

@@ -130,6 +130,7 @@ impl Equality {
             Op::Compare(op, ..) => op.hash(h),
             Op::Prefix(prefix) => (prefix.merge, prefix.field).hash(h),
             Op::Cast(to, _) | Op::Bitcast(to, _) => to.hash(h),
+            Op::Place(_) => {}
             Op::Call(function, _) => function.hash(h),
             Op::Load { buffer, view, at } => {
                 (buffer, view).hash(h);
@@ -253,7 +254,7 @@ impl Equality {
         block.len().hash(h);
         block.iter().try_for_each(|statement| {
             match statement {
-                Statement::Let { op: Op::Prefix(..), .. } => return None,
+                Statement::Let { op: Op::Prefix(..) | Op::Place(_), .. } => return None,
                 Statement::Let { value, op } => {
                     self.hash_op(op, h);
                     self.define(*value, *value);

@@ -90,7 +90,7 @@ fn is_used(statement: &mut Statement, used: &mut EntitySet<ValueId>) -> bool {
         match &l.kind {
             LoopKind::Reduce(_) => l.kind = LoopKind::Parallel,
             LoopKind::Scan if !has_prefix(&l.body) => l.kind = LoopKind::Parallel,
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } => {}
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => {}
         }
     }
     let stays = !statement.blocks().all(Vec::is_empty);
@@ -133,7 +133,7 @@ fn needed_state(w: &While, used: &EntitySet<ValueId>) -> EntitySet<ValueId> {
 }
 
 fn has_prefix(body: &Block) -> bool {
-    body.iter().any(|statement| matches!(statement, Statement::Let { op: Op::Prefix(..), .. }))
+    body.iter().any(|statement| matches!(statement, Statement::Let { op: Op::Prefix(..) | Op::Place(_), .. }))
 }
 
 /// The remaining effect of a contraction without an epilogue: computing its factors, which may

@@ -159,7 +159,7 @@ impl Hoister<'_> {
     fn acts(&self, statement: &Statement) -> bool {
         let may_differ = self.loads_stored(statement) && !sabotage::on(Bug::HoistedLoad);
         match statement {
-            Statement::Let { op: Op::Prefix(..), .. } => true,
+            Statement::Let { op: Op::Prefix(..) | Op::Place(_), .. } => true,
             Statement::Let { .. } | Statement::If { .. } => statement.effects().may_fault || may_differ,
             Statement::Loop(l) => !matches!(l.kind, LoopKind::Reduce(_)),
             Statement::While(_) => false,

@@ -173,7 +173,8 @@ impl Simplifier<'_> {
             | Op::Call(..)
             | Op::Load { .. }
             | Op::Check { .. }
-            | Op::Prefix(..) => return None,
+            | Op::Prefix(..)
+            | Op::Place(_) => return None,
         })
     }
 

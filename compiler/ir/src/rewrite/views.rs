@@ -111,7 +111,8 @@ impl Seer<'_> {
             | Op::Call(..)
             | Op::Load { .. }
             | Op::Check { .. }
-            | Op::Prefix(..) => None,
+            | Op::Prefix(..)
+            | Op::Place(_) => None,
         }
     }
 

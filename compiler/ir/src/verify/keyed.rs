@@ -7,10 +7,10 @@ use crate::nest::{IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript};
 use crate::sched::is_scalar;
 use crate::visit;
 
-/// A keyed loop becomes several kernels. So it stands at the top of its kernel, or on its own,
-/// with scalars before it, in a parallel loop there.
+/// A keyed loop, or a sort, becomes several kernels. So it stands at the top of its kernel, or on
+/// its own, with scalars before it, in a parallel loop there.
 pub(super) fn apart(k: &Kernel) -> Result {
-    let keyed = |s: &Statement| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. }));
+    let several = |s: &Statement| matches!(s, Statement::Loop(l) if l.kind.becomes_several());
     for statement in &k.body {
         let mut rest = std::slice::from_ref(statement);
         if let Statement::Loop(Loop { kind: LoopKind::Parallel, body, .. }) = statement
@@ -19,21 +19,26 @@ pub(super) fn apart(k: &Kernel) -> Result {
         {
             rest = std::slice::from_ref(last);
         }
-        if let [Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, body, .. })] = rest {
-            rest = body;
+        if let [Statement::Loop(l)] = rest
+            && l.kind.becomes_several()
+        {
+            rest = &l.body;
         }
         let mut alone = true;
-        visit::for_each_statement(rest, &mut |s| alone &= !keyed(s));
+        visit::for_each_statement(rest, &mut |s| alone &= !several(s));
         if !alone {
-            return fail(format!("kernel @{}", k.name), "has a keyed loop where it does not stand on its own");
+            return fail(
+                format!("kernel @{}", k.name),
+                "has a keyed loop or a sort where it does not stand on its own",
+            );
         }
     }
     Ok(())
 }
 
 impl Checker<'_> {
-    /// The tables of a keyed loop: nothing else is stored, one statement alone scatters to each, the
-    /// loop loads nothing from them, and the leading subscripts come from outside.
+    /// The tables of a keyed loop: nothing else is stored, one statement alone scatters to each,
+    /// the loop loads nothing from them, and the leading subscripts come from outside.
     pub(super) fn keyed(&self, statement: &Statement, l: &Loop, row: usize) -> Result {
         let bound: BTreeSet<IndexId> = l.dims.iter().map(|(i, _)| *i).chain(visit::bound_indices(&l.body)).collect();
         let outside = |at: &Subscript| match at {

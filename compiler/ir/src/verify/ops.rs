@@ -1,6 +1,6 @@
 //! The rules of operations: the types that they take, and the places where they may occur.
 
-use super::{Checker, Code, Context, Result};
+use super::{Checker, Code, Context, Result, Within};
 use crate::build::op_dtype;
 use crate::nest::{Input, Merge, Op, Statement, Subscript, ValueId};
 use crate::{BinaryOp, Dtype, Monoid, UnaryOp};
@@ -67,7 +67,7 @@ fn reduction(monoid: Monoid) -> Takes {
 /// Whether an operation computes from its operands and constants alone.
 fn computes(op: &Op) -> bool {
     match op {
-        Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) => false,
+        Op::Affine(_) | Op::Call(..) | Op::Load { .. } | Op::Check { .. } | Op::Prefix(..) | Op::Place(_) => false,
         Op::Constant(_)
         | Op::Unary(..)
         | Op::Binary(..)
@@ -153,10 +153,16 @@ impl Checker<'_> {
                 }
             }
             Op::Prefix(prefix) => {
-                if !context.scan {
+                if context.within != Within::Scan {
                     return self.fail(s, "a prefix stands directly in the body of a scan");
                 }
                 self.merges(statement, prefix.merge, &prefix.inputs)?;
+            }
+            Op::Place(by) => {
+                if context.within != Within::Sort {
+                    return self.fail(s, "a place stands directly in the body of a sort");
+                }
+                self.takes(statement, "a sort", Takes::Numbers, *by)?;
             }
         }
         match op_dtype(self.program, self.values, op) {

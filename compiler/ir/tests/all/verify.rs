@@ -341,7 +341,26 @@ fn reductions_and_scans() {
         ),
         (
             "serial i < n { keyed 5 row 0 over j < n { v0 = load %x[j] scatter %t[0], sum v0 } }",
-            "has a keyed loop where it does not stand on its own",
+            "has a keyed loop or a sort where it does not stand on its own",
+        ),
+        ("sort i < n, j < n { }", "`sort i < n, j < n {`: a sort has one index"),
+        ("sort i < n { v0 = load %x[i] }", "`sort i < n {`: a sort has one place directly in its body"),
+        (
+            "sort i < n { v0 = load %x[i] v1 = place v0 store %t[i], v0 }",
+            "`sort i < n {`: a sort stores directly in its body, at its place",
+        ),
+        (
+            "sort i < n { v0 = load %t[i] v1 = place v0 store %t[v1], v0 }",
+            "`sort i < n {`: a sort loads what it stores",
+        ),
+        ("sort i < n { v0 = const bool true v1 = place v0 }", "`v1 = place v0`: a sort takes numbers, v0 is bool"),
+        (
+            "parallel i < n { v0 = load %x[i] v1 = place v0 }",
+            "`v1 = place v0`: a place stands directly in the body of a sort",
+        ),
+        (
+            "serial i < n { sort j < n { v0 = load %x[j] v1 = place v0 store %t[v1], v0 } }",
+            "has a keyed loop or a sort where it does not stand on its own",
         ),
         ("scan i < n, j < n { }", "`scan i < n, j < n {`: a scan has one index"),
         ("scan i < n { v0 = load %t[i] store %t[i], v0 }", "`scan i < n {`: a scan loads from %t, to which it stores"),

@@ -132,8 +132,8 @@ fn same_digits((i, a): (&Affine<IndexId>, &Outline), (j, b): (&Affine<IndexId>, 
 /// Whether loops of these kinds may share the matching indices.
 fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
     let all = |l: &Loop| l.dims.len() == matched.len();
-    // A keyed loop stands on its own in its parallel loop, because it becomes several kernels.
-    if matched.is_empty() || has_keyed(&first.body) || has_keyed(&second.body) {
+    // A loop that becomes several kernels stands on its own in its parallel loop.
+    if matched.is_empty() || holds_several(&first.body) || holds_several(&second.body) {
         return false;
     }
     match (&first.kind, &second.kind) {
@@ -147,14 +147,15 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
             let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
             all(first) && all(second) && in_order
         }
-        (LoopKind::Serial | LoopKind::Keyed { .. }, _) | (_, LoopKind::Serial | LoopKind::Keyed { .. }) => false,
+        (LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _)
+        | (_, LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort) => false,
         (LoopKind::Reduce(_), LoopKind::Scan) | (LoopKind::Scan, LoopKind::Reduce(_)) => false,
     }
 }
 
-/// Whether a keyed loop is among the statements of a body.
-fn has_keyed(body: &Block) -> bool {
-    body.iter().any(|s| matches!(s, Statement::Loop(Loop { kind: LoopKind::Keyed { .. }, .. })))
+/// Whether a loop that becomes several kernels is among the statements of a body.
+fn holds_several(body: &Block) -> bool {
+    body.iter().any(|s| matches!(s, Statement::Loop(l) if l.kind.becomes_several()))
 }
 
 /// If one of the loops is a scan, whether the elements that flow between them are all forwarded,

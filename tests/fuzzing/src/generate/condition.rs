@@ -77,6 +77,11 @@ impl Writer<'_> {
         indices.filter(open).map(mark).collect()
     }
 
+    /// Whether a condition guards accesses here, on which no sort may depend.
+    pub fn in_branch(&self) -> bool {
+        self.scope.indices.iter().any(|index| index.guarded)
+    }
+
     pub fn unguard(&mut self, indices: Vec<usize>) {
         for n in indices {
             self.scope.indices[n].guarded = false;

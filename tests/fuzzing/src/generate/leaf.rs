@@ -125,6 +125,10 @@ impl Writer<'_> {
                     found.push(("diff", Piece { small: false, ..whole(text) }));
                 }
             }
+            if value.shape == shape && ty != Dtype::Bool && !self.in_branch() {
+                let axis = self.choices.below(shape.len());
+                found.push(("sort", whole(format!("sort({name}, axis = {axis})"))));
+            }
             if shape.len() == 2 && value.shape[0] == shape[1] && value.shape[1] == shape[0] {
                 found.push(("transpose", whole(format!("transpose({name})"))));
             }
@@ -157,6 +161,13 @@ impl Writer<'_> {
                     piece.uses.extend(subscripts.uses.iter().cloned());
                     found.push(("gather", piece));
                 }
+            }
+        }
+        if ty == Dtype::I64 && !self.in_branch() {
+            for value in self.scope.values.iter().filter(|v| v.shape == shape && v.ty != Dtype::Bool) {
+                let text = format!("argsort({})", value.name);
+                let piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, shape) };
+                found.push(("argsort", piece));
             }
         }
         let (construct, piece) = self.choices.pick(&found)?.clone();

@@ -129,7 +129,11 @@ impl Writer<'_> {
         if !(ty.is_float() && self.choices.chance(20)) {
             return self.reducer(ty);
         }
-        let name = *self.choices.pick(&["var", "std", "norm"]).unwrap_or(&"var");
+        let functions: &[&str] = match self.in_branch() {
+            true => &["var", "std", "norm"],
+            false => &["var", "std", "norm", "median"],
+        };
+        let name = *self.choices.pick(functions).unwrap_or(&"var");
         self.count(name);
         name
     }

@@ -1,0 +1,72 @@
+//! The tools of passes that write loops in place of one that no target runs as it stands.
+
+use std::collections::BTreeSet;
+
+use ir::build::op_dtype;
+use ir::nest::{Block, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::rewrite::fresh_name;
+use ir::{Dtype, Size};
+
+/// The loops in place of one. Parallel ones run in ranges.
+pub struct Expanded {
+    /// The loops.
+    pub loops: Vec<Loop>,
+    /// The indices of loops over the results of chunks.
+    pub joins: Vec<IndexId>,
+}
+
+/// A loop at the top of a kernel, or on its own in a parallel loop there.
+pub struct Rows<'s> {
+    /// The indices of the parallel loop around it.
+    pub outer: &'s [(IndexId, Extent)],
+    /// The scalars that each iteration of that loop computes first.
+    pub before: &'s [Statement],
+    /// The loop.
+    pub inner: &'s Loop,
+}
+
+/// A statement as rows of a loop that becomes several; `None` if it is none.
+pub fn rows_of(statement: &Statement) -> Option<Rows<'_>> {
+    let Statement::Loop(l) = statement else { return None };
+    let rows = match (&l.kind, l.body.split_last()) {
+        (LoopKind::Parallel, Some((Statement::Loop(inner), before))) => Rows { outer: &l.dims, before, inner },
+        _ => Rows { outer: &[], before: &[], inner: l },
+    };
+    rows.inner.kind.becomes_several().then_some(rows)
+}
+
+/// Adds to a kernel.
+pub struct Maker<'a> {
+    /// The program.
+    pub program: &'a mut Program,
+    /// The kernel, currently taken out of it.
+    pub kernel: &'a mut Kernel,
+}
+
+impl Maker<'_> {
+    /// A new index.
+    pub fn index(&mut self, name: &str) -> IndexId {
+        let sizes = self.program.symbols.values().map(|s| s.name.clone());
+        let mut taken: BTreeSet<String> = sizes.chain(self.kernel.indices.values().map(|i| i.name.clone())).collect();
+        self.kernel.indices.push(Index { name: fresh_name(&mut taken, name) })
+    }
+
+    /// An index for each axis of a shape.
+    pub fn axes(&mut self, shape: &[Size]) -> Vec<(IndexId, Extent)> {
+        shape.iter().map(|length| (self.index("key"), Extent::size(length.clone()))).collect()
+    }
+
+    /// Appends an operation to a block.
+    pub fn define(&mut self, block: &mut Block, op: Op) -> ValueId {
+        // The verifier reports an operand that does not exist.
+        let dtype = op_dtype(self.program, &self.kernel.values, &op).unwrap_or(Dtype::I64);
+        let value = self.kernel.values.push(dtype);
+        block.push(Statement::Let { value, op });
+        value
+    }
+}
+
+/// The subscripts of the element at the indices of a loop.
+pub fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
+    dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
+}

@@ -1,0 +1,274 @@
+//! Sorts as loops that every target runs. First, the elements become keys: unsigned integers in the
+//! same order.
+//!
+//! ```text
+//! sort i < n {                       parallel i < n { store keys[i], key of v }
+//!   p = place v
+//!   store %y[p], v
+//! }
+//! ```
+//!
+//! In a short row, an element's place is the number of keys before its own.
+//!
+//! ```text
+//! parallel i < n {
+//!   p = reduce j < n { keys[j] < keys[i] || keys[j] == keys[i] && j < i } with sum
+//!   store %y[p], element of keys[i]
+//! }
+//! ```
+//!
+//! A long row is sorted by radix, from the lowest digit of the keys to the highest (Knuth, The Art
+//! of Computer Programming, volume 3, section 5.2.5). The length decides when the program runs:
+//! then the loops of the other way have no iterations.
+//!
+//! ```text
+//! for each digit:
+//!   parallel chunk { serial e { scatter counts[chunk, digit], sum 1 } }
+//!   parallel d < 256 { total[d] = sum of counts[chunk, d] over chunk }
+//!   scan d < 256 { first[d] = total[0] + ... + total[d - 1] }
+//!   parallel d < 256 { scan chunk { places[chunk, d] = first[d] + counts[0, d] + ... } }
+//!   parallel chunk { serial e { store the key at its place } }
+//! ```
+//!
+//! The last pass stores what the sort stores. It decodes an element from its key; for anything else
+//! that an iteration stores, the passes carry its number along.
+
+mod radix;
+
+use std::collections::BTreeSet;
+
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
+    Subscript, ValueId,
+};
+use ir::rewrite::{Copier, fresh_name};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
+
+use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
+use radix::Radix;
+
+/// Rows of at least this length are long: comparing all pairs would take longer than counting
+/// digits.
+const LONG: i64 = 256;
+
+/// The loops in place of a statement that is a sort, or a parallel loop around one. `None` for any
+/// other.
+pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement) -> Option<Expanded> {
+    let Rows { outer, before, inner } = rows_of(statement)?;
+    let [(index, extent)] = &inner.dims[..] else { return None };
+    let length = extent.as_size()?.clone();
+    let is_place = |s: &Statement| match s {
+        Statement::Let { value, op: Op::Place(by) } => Some((*value, *by)),
+        _ => None,
+    };
+    let (place, by) = inner.body.iter().find_map(is_place)?;
+    let key = Key::of(kernel.values[by])?;
+    let rows = outer.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;
+    let name = visit::stores(&inner.body).first().map(|buffer| program.buffers[*buffer].name.clone())?;
+    let stored = needed(&inner.body, |s| matches!(s, Statement::Store { .. }), &[], &[by, place]);
+    let mentions = visit::free_indices(&stored).contains(index);
+    // 1 for a short row, else 0, and the other way round.
+    let short = Size::constant(LONG).floor_div(&(&length + &Size::constant(1))).ceil_div(&Size::constant(LONG));
+    let long = &Size::constant(1) - &short;
+    let result = Stored { before, statements: &stored, by, place, index: *index };
+    let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length };
+    let keys = sort.buffer("keys", key.word, std::slice::from_ref(&sort.length.clone()));
+    let mut loops = vec![sort.encode(before, inner, by, keys)];
+    if !short.is_zero() {
+        loops.push(sort.compare(&result, keys, &short));
+    }
+    if !long.is_zero() {
+        let radix = Radix::new(&mut sort, keys, mentions, &long);
+        loops.extend(radix.passes(&mut sort, &result));
+    }
+    Some(Expanded { loops, joins: vec![] })
+}
+
+/// The statements of a block that are `roots`, and those that they or the values `wanted` are
+/// computed from. The `given` values are known.
+fn needed(block: &Block, roots: impl Fn(&Statement) -> bool, wanted: &[ValueId], given: &[ValueId]) -> Block {
+    let mut wanted: BTreeSet<ValueId> = wanted.iter().copied().collect();
+    let mut kept = vec![];
+    for statement in block.iter().rev() {
+        let mut keep = roots(statement);
+        visit::for_each_definition(statement, &mut |v| keep |= wanted.contains(&v) && !given.contains(&v));
+        if keep {
+            wanted.extend(visit::free_values(&vec![statement.clone()]));
+            kept.push(statement.clone());
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// How elements become keys.
+#[derive(Clone, Copy)]
+struct Key {
+    element: Dtype,
+    /// The unsigned integers of the same width.
+    word: Dtype,
+}
+
+impl Key {
+    fn of(element: Dtype) -> Option<Key> {
+        let word = match element {
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => Dtype::U32,
+            Dtype::F64 | Dtype::I64 | Dtype::U64 => Dtype::U64,
+            Dtype::Bool | Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16 => return None,
+        };
+        Some(Key { element, word })
+    }
+
+    fn constant(self, value: u64) -> Op {
+        Op::Constant(match self.word {
+            Dtype::U32 => Scalar::U32(value as u32),
+            _ => Scalar::U64(value),
+        })
+    }
+
+    /// The highest bit.
+    fn top(self) -> u64 {
+        1 << (self.word.bytes() * 8 - 1)
+    }
+}
+
+/// What the sort stores.
+struct Stored<'a> {
+    /// The scalars before the sort.
+    before: &'a [Statement],
+    /// The statements that compute and store it from the element and its place.
+    statements: &'a Block,
+    by: ValueId,
+    place: ValueId,
+    index: IndexId,
+}
+
+/// A sort on its way to other loops.
+struct Sort<'a> {
+    maker: Maker<'a>,
+    outer: Vec<(IndexId, Extent)>,
+    /// The extents of `outer`.
+    rows: Vec<Size>,
+    /// The name of what it stores first.
+    name: String,
+    key: Key,
+    /// The length of a row.
+    length: Size,
+}
+
+impl Sort<'_> {
+    /// Stores the keys.
+    fn encode(&mut self, before: &[Statement], inner: &Loop, by: ValueId, keys: BufferId) -> Loop {
+        let mut body = before.to_vec();
+        body.extend(needed(&inner.body, Statement::may_fault, &[by], &[]));
+        let element = self.key.element;
+        let top = self.maker.define(&mut body, self.key.constant(self.key.top()));
+        let key = match element {
+            Dtype::F32 | Dtype::F64 => {
+                let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
+                let negative = self.maker.define(&mut body, Op::Compare(CompareOp::Ge, bits, top));
+                let below = self.maker.define(&mut body, Op::Unary(UnaryOp::Not, bits));
+                let above = self.maker.define(&mut body, Op::Binary(BinaryOp::Or, bits, top));
+                let number = self.maker.define(&mut body, Op::Select(negative, below, above));
+                let is_nan = self.maker.define(&mut body, Op::Compare(CompareOp::Ne, by, by));
+                let last = self.maker.define(&mut body, self.key.constant(u64::MAX));
+                self.maker.define(&mut body, Op::Select(is_nan, last, number))
+            }
+            Dtype::I32 | Dtype::I64 => {
+                let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
+                self.maker.define(&mut body, Op::Binary(BinaryOp::Xor, bits, top))
+            }
+            _ => by,
+        };
+        let at = self.row(&[Subscript::index(inner.dims[0].0)]);
+        body.push(Statement::Store { buffer: keys, at, value: key });
+        let dims = [&self.outer[..], &inner.dims].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
+    /// The element of a key.
+    fn decode(&mut self, body: &mut Block, key: ValueId) -> ValueId {
+        let element = self.key.element;
+        if element == self.key.word {
+            return key;
+        }
+        let top = self.maker.define(body, self.key.constant(self.key.top()));
+        let above = self.maker.define(body, Op::Binary(BinaryOp::Xor, key, top));
+        if element.is_int() {
+            return self.maker.define(body, Op::Bitcast(element, above));
+        }
+        let positive = self.maker.define(body, Op::Compare(CompareOp::Ge, key, top));
+        let below = self.maker.define(body, Op::Unary(UnaryOp::Not, key));
+        let bits = self.maker.define(body, Op::Select(positive, above, below));
+        let number = self.maker.define(body, Op::Bitcast(element, bits));
+        let nan = self.maker.define(body, Op::Constant(nan(element)));
+        let last = self.maker.define(body, self.key.constant(u64::MAX));
+        let is_nan = self.maker.define(body, Op::Compare(CompareOp::Eq, key, last));
+        self.maker.define(body, Op::Select(is_nan, nan, number))
+    }
+
+    /// Finds the places in a short row by comparing all pairs.
+    fn compare(&mut self, result: &Stored<'_>, keys: BufferId, short: &Size) -> Loop {
+        let [element, other] = [self.maker.index("element"), self.maker.index("other")];
+        let mut body = result.before.to_vec();
+        let key = self.load(&mut body, keys, &[Subscript::index(element)]);
+        let mut each = vec![];
+        let before = self.load(&mut each, keys, &[Subscript::index(other)]);
+        let less = self.maker.define(&mut each, Op::Compare(CompareOp::Lt, before, key));
+        let equal = self.maker.define(&mut each, Op::Compare(CompareOp::Eq, before, key));
+        let [own, others] = [element, other].map(|i| self.maker.define(&mut each, Op::Affine(Affine::index(i))));
+        let earlier = self.maker.define(&mut each, Op::Compare(CompareOp::Lt, others, own));
+        let tie = self.maker.define(&mut each, Op::Binary(BinaryOp::And, equal, earlier));
+        let counts = self.maker.define(&mut each, Op::Binary(BinaryOp::Or, less, tie));
+        let [zero, one] = [0, 1].map(|n| self.maker.define(&mut each, Op::Constant(Scalar::I32(n))));
+        let counted = self.maker.define(&mut each, Op::Select(counts, one, zero));
+        let count = self.maker.kernel.values.push(Dtype::I32);
+        let reduction = Reduction::monoid(count, Monoid::Sum, Order::Free, counted);
+        let dims = vec![(other, Extent::size(self.length.clone()))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Reduce(vec![reduction]), body: each }));
+        let place = self.maker.define(&mut body, Op::Cast(Dtype::I64, count));
+        self.store(&mut body, result, key, place, Subscript::index(element));
+        let dims = [self.outer.clone(), vec![(element, Extent::size(&self.length * short))]].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
+    /// Stores what the sort stores for an element: its key, its place and its number are known.
+    fn store(&mut self, body: &mut Block, result: &Stored<'_>, key: ValueId, place: ValueId, number: Subscript) {
+        let by = match visit::free_values(result.statements).contains(&result.by) {
+            true => self.decode(body, key),
+            false => key,
+        };
+        let from = self.maker.kernel.clone();
+        let mut copier = Copier::new(self.maker.program, &from, self.maker.kernel);
+        copier.map_value(result.by, by);
+        copier.map_value(result.place, place);
+        copier.map_index(result.index, number);
+        copier.copy(result.statements, body);
+    }
+
+    /// The subscripts of an element of the row.
+    fn row(&self, at: &[Subscript]) -> Vec<Subscript> {
+        [&subscripts(&self.outer), at].concat()
+    }
+
+    /// A temporary that has such an array for each row.
+    fn buffer(&mut self, part: &str, dtype: Dtype, inner: &[Size]) -> BufferId {
+        let mut names: BTreeSet<String> = self.maker.program.buffers.values().map(|b| b.name.clone()).collect();
+        let name = fresh_name(&mut names, &format!("{}.{part}", self.name));
+        let shape = [&self.rows, inner].concat();
+        self.maker.program.buffers.push(Buffer { name, dtype, shape, role: Role::Temp })
+    }
+
+    fn load(&mut self, body: &mut Block, buffer: BufferId, at: &[Subscript]) -> ValueId {
+        let at = self.row(at);
+        self.maker.define(body, Op::Load { buffer, view: None, at })
+    }
+}
+
+/// The NaN that is stored for any.
+fn nan(dtype: Dtype) -> Scalar {
+    match dtype {
+        Dtype::F64 => Scalar::F64(f64::NAN),
+        _ => Scalar::F32(f32::NAN),
+    }
+}
