@@ -57,10 +57,8 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement)
     let Rows { outer, before, inner } = rows_of(statement)?;
     let [(index, extent)] = &inner.dims[..] else { return None };
     let length = extent.as_size()?.clone();
-    let is_place = |s: &Statement| match s {
-        Statement::Let { value, op: Op::Place(by) } => Some((*value, *by)),
-        _ => None,
-    };
+    let is_place =
+        |s: &Statement| if let Statement::Let { value, op: Op::Place(by) } = s { Some((*value, *by)) } else { None };
     let (place, by) = inner.body.iter().find_map(is_place)?;
     let key = Key::of(kernel.values[by])?;
     let rows = outer.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;
@@ -120,10 +118,7 @@ impl Key {
     }
 
     fn constant(self, value: u64) -> Op {
-        Op::Constant(match self.word {
-            Dtype::U32 => Scalar::U32(value as u32),
-            _ => Scalar::U64(value),
-        })
+        Op::Constant(if self.word == Dtype::U32 { Scalar::U32(value as u32) } else { Scalar::U64(value) })
     }
 
     /// The highest bit.
@@ -163,22 +158,20 @@ impl Sort<'_> {
         body.extend(needed(&inner.body, Statement::may_fault, &[by], &[]));
         let element = self.key.element;
         let top = self.maker.define(&mut body, self.key.constant(self.key.top()));
-        let key = match element {
-            Dtype::F32 | Dtype::F64 => {
-                let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
-                let negative = self.maker.define(&mut body, Op::Compare(CompareOp::Ge, bits, top));
-                let below = self.maker.define(&mut body, Op::Unary(UnaryOp::Not, bits));
-                let above = self.maker.define(&mut body, Op::Binary(BinaryOp::Or, bits, top));
-                let number = self.maker.define(&mut body, Op::Select(negative, below, above));
-                let is_nan = self.maker.define(&mut body, Op::Compare(CompareOp::Ne, by, by));
-                let last = self.maker.define(&mut body, self.key.constant(u64::MAX));
-                self.maker.define(&mut body, Op::Select(is_nan, last, number))
-            }
-            Dtype::I32 | Dtype::I64 => {
-                let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
-                self.maker.define(&mut body, Op::Binary(BinaryOp::Xor, bits, top))
-            }
-            _ => by,
+        let key = if element.is_float() {
+            let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
+            let negative = self.maker.define(&mut body, Op::Compare(CompareOp::Ge, bits, top));
+            let below = self.maker.define(&mut body, Op::Unary(UnaryOp::Not, bits));
+            let above = self.maker.define(&mut body, Op::Binary(BinaryOp::Or, bits, top));
+            let number = self.maker.define(&mut body, Op::Select(negative, below, above));
+            let is_nan = self.maker.define(&mut body, Op::Compare(CompareOp::Ne, by, by));
+            let last = self.maker.define(&mut body, self.key.constant(u64::MAX));
+            self.maker.define(&mut body, Op::Select(is_nan, last, number))
+        } else if element.is_signed_int() {
+            let bits = self.maker.define(&mut body, Op::Bitcast(self.key.word, by));
+            self.maker.define(&mut body, Op::Binary(BinaryOp::Xor, bits, top))
+        } else {
+            by
         };
         let at = self.row(&[Subscript::index(inner.dims[0].0)]);
         body.push(Statement::Store { buffer: keys, at, value: key });
@@ -267,8 +260,5 @@ impl Sort<'_> {
 
 /// The NaN that is stored for any.
 fn nan(dtype: Dtype) -> Scalar {
-    match dtype {
-        Dtype::F64 => Scalar::F64(f64::NAN),
-        _ => Scalar::F32(f32::NAN),
-    }
+    if dtype == Dtype::F64 { Scalar::F64(f64::NAN) } else { Scalar::F32(f32::NAN) }
 }

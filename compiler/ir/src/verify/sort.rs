@@ -11,10 +11,8 @@ impl Checker<'_> {
     pub(super) fn sort(&self, statement: &Statement, l: &Loop) -> Result {
         let s = Some(statement);
         let [(element, _)] = l.dims[..] else { return self.fail(s, "a sort has one index") };
-        let place = |s: &Statement| match s {
-            Statement::Let { value, op: Op::Place(_) } => Some(*value),
-            _ => None,
-        };
+        let place =
+            |s: &Statement| if let Statement::Let { value, op: Op::Place(_) } = s { Some(*value) } else { None };
         let mut places = l.body.iter().filter_map(place);
         let (Some(place), None) = (places.next(), places.next()) else {
             return self.fail(s, "a sort has one place directly in its body");
