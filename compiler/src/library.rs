@@ -8,7 +8,7 @@ use grammar::{Highlight, highlight};
 pub struct Library {
     /// Its name.
     pub name: &'static str,
-    /// What is in it, in a few words.
+    /// Its contents, in a few words.
     pub about: &'static str,
     /// Its source.
     pub text: &'static str,

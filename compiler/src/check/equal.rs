@@ -31,7 +31,7 @@ impl Side {
 pub(super) struct Edit {
     /// Where.
     pub at: Span,
-    /// What to write there.
+    /// The text to write there.
     pub text: String,
 }
 

@@ -127,7 +127,7 @@ fn twice(again: &Name, first: &Name) -> Diagnostic {
     Diagnostic::new(codes::DUPLICATE_NAME, again.span, message).here("again here").label(first.span, "first here")
 }
 
-/// What a `use` names, as it is written there.
+/// The file or library that a `use` names, as it is written there.
 fn written(one: &Use) -> String {
     match &one.what {
         Used::Path(path) => format!("\"{}\"", path.text),
