@@ -215,7 +215,7 @@ fn headers_compile_whatever_the_names_are() {
 fn calls_are_held_to_the_contract() {
     const SOURCE: &str =
         "# Backwards.\n#\n# The last comes first.\nfn back(x: f32[n]) {\n    let y[i < n] = x[n - 1 - i]\n    y\n}\n
-fn two(x: f32[n], y: f32[m]) -> (a: f32[n], b: f32) = (x + y, sum(x))\n";
+fn two(x: f32[n], y: f32[m]) -> (a: f32[n], b: f32) where n == m = (x + y, sum(x))\n";
     const MAIN: &str = "#include <stdio.h>
 #include \"p.h\"
 int main(void) {

@@ -16,7 +16,7 @@ const NOISE: &[(usize, &str)] = &[
     (1, "\t"),
 ];
 
-const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "nan", "inf"];
+const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "nan", "inf", "use"];
 
 /// The program with line ends, comments and long names inserted. Its tree changes only in names.
 pub fn noisy(source: &str, words: &[u16]) -> String {
@@ -67,7 +67,7 @@ fn begins(token: &str) -> bool {
         && !token.starts_with('#')
 }
 
-/// The words, numbers, signs, spaces, line ends and comments of a program.
+/// The words, numbers, texts, signs, spaces, line ends and comments of a program.
 fn split(mut source: &str) -> Vec<&str> {
     let mut tokens = vec![];
     while let Some(first) = source.chars().next() {
@@ -75,6 +75,7 @@ fn split(mut source: &str) -> Vec<&str> {
         let length = match first {
             '#' => run(&|c| c != '\n'),
             ' ' => run(&|c| c == ' '),
+            '"' => source[1..].find('"').map_or(source.len(), |end| end + 2),
             '_' | '.' | 'a'..='z' | 'A'..='Z' | '0'..='9' => {
                 let word = run(&|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
                 let number = first == '.' || first.is_ascii_digit();

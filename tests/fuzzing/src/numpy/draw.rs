@@ -86,7 +86,7 @@ pub fn drawn(seed: u64, function: &str) -> Drawn {
     let random = Random::new(seed ^ 0x006e_756d_7079);
     let mut writer =
         Writer { random, arrays: vec![], scalars: vec![], indices: vec![], runs: 1, reducers: 0, branches: 0 };
-    let (params, arguments) = writer.params();
+    let (params, arguments, equal) = writer.params();
     let mut statements = vec![];
     for n in 0..1 + writer.below(4) {
         statements.extend(writer.statement(&format!("v{n}")));
@@ -97,7 +97,11 @@ pub fn drawn(seed: u64, function: &str) -> Drawn {
     let result = if let [one] = results.as_slice() { one.clone() } else { format!("({})", results.join(", ")) };
     let heads: Vec<String> = params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
     let lets: Vec<&str> = statements.iter().map(|s| s.fuseloop.as_str()).collect();
-    let source = format!("fn main({}) {{\n    {}\n    {result}\n}}\n", heads.join(", "), lets.join("\n    "));
+    let heads = heads.join(", ");
+    // Sizes that are equal by chance may go together, as they do in NumPy, if both names are there.
+    let both = ["n", "m"].iter().all(|name| heads.contains(&format!("[{name}")) || heads.contains(&format!("{name}]")));
+    let stated = if equal && both { " where n == m" } else { "" };
+    let source = format!("fn main({heads}){stated} {{\n    {}\n    {result}\n}}\n", lets.join("\n    "));
     let names: Vec<&str> = params.iter().map(|(name, _)| name.as_str()).collect();
     let lines: String = statements.iter().map(|s| format!("    {}\n", s.numpy)).collect();
     let numpy = format!("def {function}({}):\n{lines}    return [{}]\n", names.join(", "), results.join(", "));
@@ -118,8 +122,8 @@ impl Writer {
         from.get(at).cloned()
     }
 
-    /// Arrays that share sizes, and integer scalars.
-    fn params(&mut self) -> (Vec<(String, String)>, Vec<Array>) {
+    /// Arrays that share sizes, integer scalars, and whether the sizes are equal.
+    fn params(&mut self) -> (Vec<(String, String)>, Vec<Array>, bool) {
         let n = self.pick(&SIZES).unwrap_or(3);
         // Equal and adjacent lengths make the most mistakes visible: an axis taken for another, or
         // an end that is off by one.
@@ -159,7 +163,7 @@ impl Writer {
             params.push(((*name).to_owned(), ty.to_string()));
             self.scalars.push(((*name).to_owned(), ty));
         }
-        (params, arguments)
+        (params, arguments, n == m)
     }
 
     /// An element: mostly small, occasionally an extreme or arbitrary bits.

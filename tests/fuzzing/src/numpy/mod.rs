@@ -66,7 +66,8 @@ enum Given {
     /// None, and NumPy must have none: the sizes of the call (or any sizes) do not fit, or a
     /// subscript is out of bounds.
     Refused,
-    /// None, because a scalar exceeds the limit of proofs.
+    /// None, because a scalar exceeds the limit of proofs, or because sizes could only be equal if
+    /// they were stated to be, or if they were 0.
     Limited,
 }
 
@@ -78,6 +79,7 @@ fn run(drawn: &Drawn, seed: u64) -> Result<Given, String> {
         Err(errors) if errors.diagnostics().iter().all(|e| matches!(&*e.code.to_string(), "E0115" | "E0124")) => {
             return Ok(Given::Refused);
         }
+        Err(errors) if errors.diagnostics().iter().all(|e| e.code.to_string() == "E0147") => return Ok(Given::Limited),
         Err(errors) => return Err(errors.to_string()),
     };
     // Compiling takes longer than interpreting, and this test is about the front end.
