@@ -236,7 +236,7 @@ int main(void) {
     printf(\" %d\", fl_two(4, 4, x, y, x + 4, x + 7, room, sizeof room, NULL) == fl_two_OVERLAP);
     printf(\" %d\", fl_two(4, 4, x, x, x + 4, y, room, sizeof room, NULL) == fl_two_OK);
     printf(\" %d\", fl_two(4, 4, x, x, x + 4, (float *)room, room, sizeof room, NULL) == fl_two_OVERLAP);
-    printf(\" %d\", fl_two(4, 3, x, x, x + 4, y, room, sizeof room, NULL) == fl_two_LENGTHS);
+    printf(\" %d\", fl_two(4, 3, x, x, x + 4, y, room, sizeof room, NULL) == fl_two_CONDITION);
     return 0;
 }
 ";
