@@ -178,10 +178,26 @@ impl<'a> Function<'a> {
     }
 
     /// Compiles it, for arrays of any size.
+    ///
+    /// An error shows its place in the source, if it has one:
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program, Style};
+    ///
+    /// let program = Program::parse("fn f(x: f32[n]) = loop y = x while sum(y) > 1 { y / 2 }")?;
+    /// let error = program.main()?.compile(&Options::default()).unwrap_err();
+    /// assert!(error.render(Style::Plain).contains("loop y = x while sum(y) > 1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let (source, signature) = (Arc::clone(&self.program.source), self.entry.signature.clone());
-        boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times))
+        self.placed(boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times)))
+    }
+
+    /// A result, with the source of an error that has a place in it.
+    fn placed<T>(&self, result: Result<T, CompileError>) -> Result<T, CompileError> {
+        result.map_err(|error| if error.report().labels.is_empty() { error } else { error.at(&self.program.source) })
     }
 
     /// The comment in the lines right above the function, without the `#`s.
@@ -221,7 +237,7 @@ impl<'a> Function<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn emit(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {
-        boundary::compile(|| self.written(options, emit))
+        self.placed(boundary::compile(|| self.written(options, emit)))
     }
 
     fn written(&self, options: &Options, emit: Emit) -> Result<String, CompileError> {

@@ -45,13 +45,20 @@ impl Tally {
         let binding = Binding::new(program, inputs).map_err(|e| format!("{e:?}"))?;
         self.runs += 1;
         let predicted = traffic::predict(program, &|symbol| binding.symbol(symbol), &ARITHMETIC);
-        for ((kernel, predicted), found) in program.kernels.values().zip(&predicted).zip(&outcome.traffic) {
+        let trips = program.trips();
+        for (((id, kernel), predicted), found) in program.kernels.iter().zip(&predicted).zip(&outcome.traffic) {
             let polynomials = traffic::polynomials(program, kernel);
             let closed = extents_are_lengths(kernel, &binding);
             if !found.keys().all(|buffer| predicted.traffic.contains_key(buffer)) {
                 return Err(format!("a buffer was forgotten\n{program}"));
             }
-            let value = |size: &Size| binding.size(size).ok().and_then(|n| u64::try_from(n).ok());
+            // A polynomial is of one run of the kernel.
+            let one = |size: &Size| binding.size(size).ok().and_then(|n| u64::try_from(n.max(0)).ok());
+            let runs: Option<u64> = trips[id].iter().map(|size| one(size)).product();
+            let value = |size: &Size| {
+                let once = binding.size(size).ok().and_then(|n| u64::try_from(n).ok());
+                Some(once? * runs?)
+            };
             let operations = polynomials.operations.elements.as_ref().and_then(value);
             if closed
                 && !agree(predicted.operations, Count { elements: operations, exact: polynomials.operations.exact })
