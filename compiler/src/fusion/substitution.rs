@@ -13,6 +13,7 @@ use cranelift_entity::SecondaryMap;
 use ir::choice::Policy;
 use ir::decision::Reason;
 use ir::nest::{BufferId, KernelId, Statement};
+use ir::visit;
 
 use super::Graph;
 use super::form::{Elementwise, LoadContext, loads_of, shape};
@@ -174,10 +175,15 @@ fn look(graph: &Graph, p: &Elementwise<'_>, consumer: KernelId) -> Use {
     let shape = shape(graph.frame(), p.buffer);
     let kernel = graph.kernel(consumer);
     let loops = kernel.body.iter().any(Statement::repeats);
+    // One that becomes several kernels waits for every loop that the kernel has before it.
+    let mut several = false;
+    visit::for_each_statement(&kernel.body, &mut |s| {
+        several |= matches!(s, Statement::Loop(l) if l.kind.becomes_several());
+    });
     let mut found =
         Use { consumer, context: LoadContext::Loop, sites: 0, before_loops: false, copies: ir::Size::default() };
     for load in loads_of(kernel, p.buffer) {
-        found.before_loops |= loops && load.around.is_empty();
+        found.before_loops |= several || loops && load.around.is_empty();
         found.context = found.context.max(load.context);
         found.sites += 1;
         found.copies = &found.copies + &load.reuse(shape, p.reduces);
