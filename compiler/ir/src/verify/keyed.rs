@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use super::{Checker, Result, fail};
 use crate::nest::{IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript};
-use crate::sched::is_scalar;
 use crate::visit;
 
 /// A keyed loop, or a sort, becomes several kernels. So it stands at the top of its kernel, or on
-/// its own, with scalars before it, in a parallel loop there.
+/// its own in a parallel loop there, behind statements that store nothing: each of its kernels may
+/// compute these again.
 pub(super) fn apart(k: &Kernel) -> Result {
     let several = |s: &Statement| matches!(s, Statement::Loop(l) if l.kind.becomes_several());
     for statement in &k.body {
         let mut rest = std::slice::from_ref(statement);
         if let Statement::Loop(Loop { kind: LoopKind::Parallel, body, .. }) = statement
             && let Some((last, before)) = body.split_last()
-            && before.iter().all(is_scalar)
+            && visit::stores(&before.to_vec()).is_empty()
         {
             rest = std::slice::from_ref(last);
         }
