@@ -19,7 +19,7 @@ pub struct Expanded {
 pub struct Rows<'s> {
     /// The indices of the parallel loop around it.
     pub outer: &'s [(IndexId, Extent)],
-    /// The scalars that each iteration of that loop computes first.
+    /// The statements before it there, which store nothing.
     pub before: &'s [Statement],
     /// The loop.
     pub inner: &'s Loop,

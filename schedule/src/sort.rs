@@ -127,9 +127,9 @@ impl Key {
     }
 }
 
-/// What the sort stores.
+/// The values that the sort stores, and how they are computed.
 struct Stored<'a> {
-    /// The scalars before the sort.
+    /// The statements before the sort.
     before: &'a [Statement],
     /// The statements that compute and store it from the element and its place.
     statements: &'a Block,

@@ -222,8 +222,8 @@ impl Checker<'_> {
     pub(super) fn searchsorted(&mut self, a: ast::ExprId, x: ast::ExprId, here: Here) -> Option<ExprId> {
         let a = self.expr(a, None, here.guard)?;
         let x = self.expr(x, Some(self.arena.dtype(a).compute()), here.guard)?;
-        for (value, name) in [(a, "searchsorted"), (x, "searchsorted")] {
-            self.expect_elements(Takes::Numbers, value, name, here)?;
+        for value in [a, x] {
+            self.expect_elements(Takes::Numbers, value, "searchsorted", here)?;
         }
         let [of, wanted] = [a, x].map(|value| self.arena.ty(value).clone());
         if of.shape.len() != 1 {

@@ -171,7 +171,7 @@ fn sizes_and_indices_take_the_type_of_floats() {
     ]));
 }
 
-/// Each use gives it a type. What it mentions means what it meant where the `let` stands.
+/// Each use gives it a type. Names in it mean the same as where the `let` stands.
 #[test]
 fn a_let_of_a_literal_expression_has_no_type_until_it_is_used() {
     insta::assert_snapshot!(outcomes(&[

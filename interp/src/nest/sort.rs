@@ -21,7 +21,7 @@ impl<'p> Machine<'p, '_> {
         let (Some((at, by)), [(index, _)]) = (found, &l.dims[..]) else { return Ok(()) };
         let before = &l.body[..at];
         let mut keys = vec![];
-        // What these loads move is counted when the body runs as a whole.
+        // Loads are counted when the body runs as a whole.
         let traffic = self.traffic.clone();
         self.apart(&l.dims, |machine| {
             machine.block(before)?;

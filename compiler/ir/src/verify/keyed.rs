@@ -1,4 +1,4 @@
-//! The rules of reductions by key.
+//! The rules of reductions by key, and of all loops that become several kernels.
 
 use std::collections::BTreeSet;
 
