@@ -123,7 +123,7 @@ fn tables(program: &mut Program, l: &Loop, row: usize, count: &Size) -> Vec<Tabl
 /// A reduction by key on its way to loops over chunks.
 struct Expansion<'a> {
     maker: Maker<'a>,
-    /// The scalars that each iteration of the parallel loop around it computes first.
+    /// The statements before it in the parallel loop around it, which store nothing.
     before: &'a [Statement],
     inner: &'a Loop,
     tables: &'a [Table],

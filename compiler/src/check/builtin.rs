@@ -151,30 +151,45 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 impl Checker<'_> {
-    /// A call of a function of the language.
+    /// A call of a function of the language: its results.
     pub(super) fn builtin_call(
         &mut self,
         callee: &ast::Name,
         args: &[ast::Arg],
         want: Option<Dtype>,
         here: Here,
-    ) -> Option<ExprId> {
-        let name = callee.text.as_str();
+    ) -> Option<Vec<ExprId>> {
         let positional: Vec<ast::ExprId> = args.iter().filter(|a| a.name.is_none()).map(|a| a.value).collect();
         let axis = self.axis_argument(callee, args)?;
+        match (callee.text.as_str(), positional.as_slice()) {
+            ("top", [k, x]) => self.top_call(*k, *x, axis, here),
+            _ => Some(vec![self.builtin_value(callee, &positional, axis, want, here)?]),
+        }
+    }
+
+    /// A call of a function of the language that has one result.
+    fn builtin_value(
+        &mut self,
+        callee: &ast::Name,
+        positional: &[ast::ExprId],
+        axis: Option<ast::ExprId>,
+        want: Option<Dtype>,
+        here: Here,
+    ) -> Option<ExprId> {
+        let name = callee.text.as_str();
         if let (Some(reducer), 1) = (reducer(name), positional.len()) {
             return self.reduce_array(reducer, positional[0], axis, here);
         }
-        if let (Some(function), [x]) = (derived(name), positional.as_slice()) {
+        if let (Some(function), [x]) = (derived(name), positional) {
             return self.derived_call(function, *x, axis, here);
         }
         if let Some(function) = scalar(name, positional.len()) {
-            return self.scalar_call(function, &positional, want, here);
+            return self.scalar_call(function, positional, want, here);
         }
         if let (Some(function), 2..) = (random::function(name), positional.len()) {
-            return self.draw(function, &positional, want, here);
+            return self.draw(function, positional, want, here);
         }
-        match (name, positional.as_slice()) {
+        match (name, positional) {
             ("transpose", [x]) => {
                 let x = self.expr(*x, want, here.guard)?;
                 let indices = self.arena.axis_indices(&self.arena.ty(x).shape.clone(), here.span);
@@ -199,7 +214,7 @@ impl Checker<'_> {
             ("reshape", [x, dims @ ..]) if !dims.is_empty() => self.reshape(*x, dims, want, here),
             ("quantile", [x, q]) => self.quantile_call(*x, *q, axis, here),
             ("searchsorted", [a, x]) => self.searchsorted(*a, *x, here),
-            ("concat", [_, _, ..]) => self.concat(&positional, axis, want, here),
+            ("concat", [_, _, ..]) => self.concat(positional, axis, want, here),
             _ => {
                 self.bad_call(callee, positional.len(), want, here.span);
                 None
@@ -208,7 +223,7 @@ impl Checker<'_> {
     }
 
     /// The value of `axis = k`, the one named argument that functions of the language have.
-    pub(super) fn axis_argument(&mut self, callee: &ast::Name, args: &[ast::Arg]) -> Option<Option<ast::ExprId>> {
+    fn axis_argument(&mut self, callee: &ast::Name, args: &[ast::Arg]) -> Option<Option<ast::ExprId>> {
         let mut axis = None;
         for arg in args {
             let Some(name) = &arg.name else { continue };
@@ -237,7 +252,7 @@ impl Checker<'_> {
         Some(axis)
     }
 
-    pub(super) fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
+    fn bad_call(&mut self, callee: &ast::Name, count: usize, want: Option<Dtype>, span: Span) {
         if self.report.is_full() {
             return;
         }

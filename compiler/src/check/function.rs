@@ -458,8 +458,7 @@ impl<'a> Checker<'a> {
         self.expect_function(callee)?;
         let number = match self.meaning(&callee.text) {
             Meaning::Function(number) => number,
-            Meaning::Nothing if callee.text == "top" => return self.top_call(callee, args, want, here),
-            Meaning::Nothing => return Some(vec![self.builtin_call(callee, args, want, here)?]),
+            Meaning::Nothing => return self.builtin_call(callee, args, want, here),
             Meaning::Clash(functions) => {
                 self.clash(callee, &functions);
                 return None;

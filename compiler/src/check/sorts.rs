@@ -159,17 +159,11 @@ impl Checker<'_> {
     /// A call of `top`, which gives two arrays.
     pub(super) fn top_call(
         &mut self,
-        callee: &ast::Name,
-        args: &[ast::Arg],
-        want: Option<Dtype>,
+        k: ast::ExprId,
+        x: ast::ExprId,
+        axis: Option<ast::ExprId>,
         here: Here,
     ) -> Option<Vec<ExprId>> {
-        let positional: Vec<ast::ExprId> = args.iter().filter(|a| a.name.is_none()).map(|a| a.value).collect();
-        let axis = self.axis_argument(callee, args)?;
-        let [k, x] = positional[..] else {
-            self.bad_call(callee, positional.len(), want, here.span);
-            return None;
-        };
         let k = self.size_argument(k, here.guard)?;
         let x = self.expr(x, None, here.guard)?;
         let axis = self.reduced_axis("top", x, axis, here)?;
