@@ -15,6 +15,8 @@ use ir::order::BLOCK;
 use ir::sched::{Columns, Part, Run, Scheduled, Tiles, is_scalar};
 use ir::{Affine, Dtype, Order, Size, visit};
 
+use crate::maker::rows_of;
+
 /// A loop over columns that reduces each.
 struct Column<'k> {
     l: &'k Loop,
@@ -96,7 +98,7 @@ fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec
         let Statement::Loop(l) = statement else { return None };
         match Column::new(kernel, l) {
             Some(column) => columns.push(column),
-            None if matches!(l.kind, LoopKind::Parallel) => rows.push(l),
+            None if matches!(l.kind, LoopKind::Parallel) && rows_of(statement).is_none() => rows.push(l),
             None => return None,
         }
     }

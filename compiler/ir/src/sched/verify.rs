@@ -5,7 +5,7 @@
 use super::{Columns, Machine, Part, Phase, Run, Scans, Scheduled, Tiles, Transpose, is_scalar, prefixes_in_chunks};
 use crate::nest::{BufferId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
 use crate::verify::VerifyError;
-use crate::{Dtype, Size};
+use crate::{Dtype, Size, visit};
 
 type Result<T = ()> = std::result::Result<T, VerifyError>;
 
@@ -57,6 +57,13 @@ impl<'s> Checker<'s> {
         self.hold(self.part.joins.iter().all(|index| indices.is_valid(*index)), "joins over an index that it has not")?;
         if let Some((before, _)) = self.part.root() {
             self.hold(before.iter().all(is_scalar), "has more than scalars before the statement that runs in pieces")?;
+        }
+        if self.part.run != Run::Whole {
+            let mut several = false;
+            visit::for_each_statement(&self.part.kernel.body, &mut |s| {
+                several |= matches!(s, Statement::Loop(l) if l.kind.becomes_several());
+            });
+            self.hold(!several, "runs a keyed loop or a sort, which are parts of their own")?;
         }
         match &self.part.run {
             Run::Whole => Ok(()),
