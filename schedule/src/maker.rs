@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use ir::build::op_dtype;
-use ir::nest::{Block, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Role, Statement, Subscript,
+    ValueId,
+};
 use ir::rewrite::fresh_name;
 use ir::{Dtype, Size};
 
@@ -54,6 +57,13 @@ impl Maker<'_> {
     /// An index for each axis of a shape.
     pub fn axes(&mut self, shape: &[Size]) -> Vec<(IndexId, Extent)> {
         shape.iter().map(|length| (self.index("key"), Extent::size(length.clone()))).collect()
+    }
+
+    /// A buffer that `name` is computed by way of.
+    pub fn buffer(&mut self, name: &str, part: &str, dtype: Dtype, shape: Vec<Size>, role: Role) -> BufferId {
+        let mut names: BTreeSet<String> = self.program.buffers.values().map(|b| b.name.clone()).collect();
+        let name = fresh_name(&mut names, &format!("{name}.{part}"));
+        self.program.buffers.push(Buffer { name, dtype, shape, role })
     }
 
     /// Appends an operation to a block.

@@ -17,31 +17,36 @@
 //! }
 //! ```
 //!
-//! A long row is sorted by radix, from the lowest digit of the keys to the highest (Knuth, The Art
-//! of Computer Programming, volume 3, section 5.2.5). The length decides when the program runs:
-//! then the loops of the other way have no iterations.
+//! Other rows are sorted by radix, from the lowest digit of the keys to the highest (Knuth, The Art
+//! of Computer Programming, volume 3, section 5.2.5). One of middle length is sorted in a single
+//! iteration, with its tables in scratch; a long one in chunks:
 //!
 //! ```text
 //! for each digit:
 //!   parallel chunk { serial e { scatter counts[chunk, digit], sum 1 } }
-//!   parallel d < 256 { total[d] = sum of counts[chunk, d] over chunk }
-//!   scan d < 256 { first[d] = total[0] + ... + total[d - 1] }
-//!   parallel d < 256 { scan chunk { places[chunk, d] = first[d] + counts[0, d] + ... } }
-//!   parallel chunk { serial e { store the key at its place } }
+//!   parallel d < 256 {
+//!     total[d] = sum of counts[chunk, d] over chunk
+//!     scan chunk { befores[chunk, d] = counts[0, d] + ... + counts[chunk - 1, d] }
+//!   }
+//!   parallel chunk {
+//!     scan d < 256 { places[chunk, d] = total[0] + ... + total[d - 1] + befores[chunk, d] }
+//!     serial e { store the key at its place }
+//!   }
 //! ```
 //!
 //! The last pass stores what the sort stores. It decodes an element from its key; for anything else
-//! that an iteration stores, the passes carry its number along.
+//! that an iteration stores, the passes carry its number along. The length decides when the program
+//! runs: the loops of the other two ways then have no iterations.
 
 mod radix;
 
 use std::collections::BTreeSet;
 
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, ValueId,
+    Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript,
+    ValueId,
 };
-use ir::rewrite::{Copier, fresh_name};
+use ir::rewrite::Copier;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
 
 use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
@@ -65,9 +70,10 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement)
     let name = visit::stores(&inner.body).first().map(|buffer| program.buffers[*buffer].name.clone())?;
     let stored = needed(&inner.body, |s| matches!(s, Statement::Store { .. }), &[], &[by, place]);
     let mentions = visit::free_indices(&stored).contains(index);
-    // 1 for a short row, else 0, and the other way round.
-    let short = Size::constant(LONG).floor_div(&(&length + &Size::constant(1))).ceil_div(&Size::constant(LONG));
-    let long = &Size::constant(1) - &short;
+    // One of the three is 1, the others are 0.
+    let short = below(&length, LONG);
+    let middle = &below(&length, radix::CHUNK) - &short;
+    let long = &Size::constant(1) - &below(&length, radix::CHUNK);
     let result = Stored { before, statements: &stored, by, place, index: *index };
     let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length };
     let keys = sort.buffer("keys", key.word, std::slice::from_ref(&sort.length.clone()));
@@ -75,11 +81,23 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement)
     if !short.is_zero() {
         loops.push(sort.compare(&result, keys, &short));
     }
-    if !long.is_zero() {
-        let radix = Radix::new(&mut sort, keys, mentions, &long);
-        loops.extend(radix.passes(&mut sort, &result));
+    let by_radix = &sort.length * &(&middle + &long);
+    if !by_radix.is_zero() {
+        let radix = Radix::new(&mut sort, keys, mentions, &by_radix);
+        if !middle.is_zero() {
+            loops.push(radix.rows(&mut sort, &result, &middle));
+        }
+        if !long.is_zero() {
+            loops.extend(radix.passes(&mut sort, &result, &long));
+        }
     }
     Some(Expanded { loops, joins: vec![] })
+}
+
+/// 1 for a length below the limit, else 0.
+fn below(length: &Size, limit: i64) -> Size {
+    let limit = Size::constant(limit);
+    limit.floor_div(&(length + &Size::constant(1))).ceil_div(&limit)
 }
 
 /// The statements of a block that are `roots`, and those that they or the values `wanted` are
@@ -246,10 +264,7 @@ impl Sort<'_> {
 
     /// A temporary that has such an array for each row.
     fn buffer(&mut self, part: &str, dtype: Dtype, inner: &[Size]) -> BufferId {
-        let mut names: BTreeSet<String> = self.maker.program.buffers.values().map(|b| b.name.clone()).collect();
-        let name = fresh_name(&mut names, &format!("{}.{part}", self.name));
-        let shape = [&self.rows, inner].concat();
-        self.maker.program.buffers.push(Buffer { name, dtype, shape, role: Role::Temp })
+        self.maker.buffer(&self.name, part, dtype, [&self.rows, inner].concat(), Role::Temp)
     }
 
     fn load(&mut self, body: &mut Block, buffer: BufferId, at: &[Subscript]) -> ValueId {

@@ -1,7 +1,7 @@
 //! Rows sorted by radix: a stable distribution of the elements for each digit of their keys.
 
 use ir::nest::{
-    Block, BufferId, Extent, IndexId, Input, Loop, LoopKind, Merge, Op, Prefix, Reduction, Statement, Subscript,
+    Block, BufferId, Extent, IndexId, Input, Loop, LoopKind, Merge, Op, Prefix, Reduction, Role, Statement, Subscript,
     ValueId,
 };
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, Scalar, Size};
@@ -13,7 +13,7 @@ const BITS: usize = 8;
 /// The values of a digit.
 const DIGITS: i64 = 1 << BITS;
 /// The elements of a chunk: the counts of its digits are few in comparison.
-const CHUNK: i64 = 1 << 14;
+pub(super) const CHUNK: i64 = 1 << 14;
 
 /// The arrays of a sort by radix.
 pub(super) struct Radix {
@@ -21,166 +21,261 @@ pub(super) struct Radix {
     keys: [BufferId; 2],
     /// The numbers of the elements, likewise; none if nothing that is stored needs them.
     numbers: Option<[BufferId; 2]>,
-    /// The number of chunks; 0 if the row is short.
-    chunks: Size,
-    /// The number of digits; 0 if the row is short.
-    digits: Size,
-    /// How often a chunk has each digit.
-    counts: BufferId,
-    /// Where the next element of a chunk with each digit goes.
-    places: BufferId,
-    /// How often a row has each digit.
-    totals: BufferId,
-    /// The place of the first element with each digit.
-    firsts: BufferId,
+}
+
+/// A counter for each digit.
+struct Table {
+    buffer: BufferId,
+    /// The subscripts in front of the digit.
+    lead: Vec<Subscript>,
+}
+
+impl Table {
+    fn at(&self, digit: Subscript) -> Vec<Subscript> {
+        [&self.lead[..], &[digit]].concat()
+    }
+}
+
+/// Elements that one iteration takes in turn.
+struct Elements {
+    index: IndexId,
+    extent: Extent,
+    /// The number of the element in its row.
+    number: Affine<IndexId>,
+}
+
+/// A pass over elements, for one digit.
+struct Pass<'a> {
+    /// The array of keys that it reads; it stores to the other one.
+    from: usize,
+    /// The lowest bit of the digit, in the type of the keys.
+    shift: ValueId,
+    /// Whether the elements are still in order, so that their numbers need not be stored yet.
+    first: bool,
+    /// In the last pass: what the sort stores, in place of keys.
+    last: Option<&'a Stored<'a>>,
 }
 
 impl Radix {
-    /// The arrays, for rows where `long` is 1. In others it is 0, and there is nothing to do.
-    pub fn new(sort: &mut Sort<'_>, keys: BufferId, numbered: bool, long: &Size) -> Radix {
-        let elements = [&sort.length * long];
-        let [chunks, digits] =
-            [sort.length.ceil_div(&Size::constant(CHUNK)), Size::constant(DIGITS)].map(|n| &n * long);
-        let table = [chunks.clone(), digits.clone()];
+    /// The arrays for `elements` in a row.
+    pub fn new(sort: &mut Sort<'_>, keys: BufferId, numbered: bool, elements: &Size) -> Radix {
+        let elements = std::slice::from_ref(elements);
         Radix {
-            keys: [keys, sort.buffer("keys", sort.key.word, &elements)],
-            numbers: numbered.then(|| [0, 1].map(|_| sort.buffer("numbers", Dtype::I64, &elements))),
-            counts: sort.buffer("counts", Dtype::I64, &table),
-            places: sort.buffer("places", Dtype::I64, &table),
-            totals: sort.buffer("totals", Dtype::I64, &table[1..]),
-            firsts: sort.buffer("firsts", Dtype::I64, &table[1..]),
-            chunks,
-            digits,
+            keys: [keys, sort.buffer("keys", sort.key.word, elements)],
+            numbers: numbered.then(|| [0, 1].map(|_| sort.buffer("numbers", Dtype::I64, elements))),
         }
     }
 
-    /// The loops of all passes. The last one stores what the sort stores.
-    pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>) -> Vec<Loop> {
+    /// A loop that sorts whole rows, each in an iteration. It has none if `when` is 0.
+    pub fn rows(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, when: &Size) -> Loop {
+        let mut body = stored.before.to_vec();
+        let [counts, places] = ["counts", "places"].map(|part| Radix::scratch(sort, part));
+        if let Some([numbers, _]) = self.numbers {
+            let element = sort.maker.index("element");
+            let mut each = vec![];
+            let number = sort.maker.define(&mut each, Op::Affine(Affine::index(element)));
+            let at = sort.row(&[Subscript::index(element)]);
+            each.push(Statement::Store { buffer: numbers, at, value: number });
+            let dims = vec![(element, Extent::size(sort.length.clone()))];
+            body.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body: each }));
+        }
+        // Two passes in an iteration, so that the keys end where they began.
+        let pair = sort.maker.index("pair");
+        let mut passes = vec![];
+        for from in 0..2 {
+            let first = Affine::index(pair).scale(&Size::constant(2 * BITS as i64));
+            let shift = first.add(&Affine::constant((from * BITS) as i64));
+            let shift = sort.maker.define(&mut passes, Op::Affine(shift));
+            let shift = sort.maker.define(&mut passes, Op::Cast(sort.key.word, shift));
+            let pass = Pass { from, shift, first: false, last: None };
+            let all = Elements::of_row(sort);
+            passes.extend(self.count(sort, &pass, &all, &counts));
+            passes.push(begin(sort, &counts, None, &places));
+            let all = Elements::of_row(sort);
+            passes.push(self.distribute(sort, &pass, &all, &places));
+        }
+        let pairs = (sort.key.word.bytes() * 8 / BITS / 2) as i64;
+        let dims = vec![(pair, Extent::size(Size::constant(pairs)))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: passes }));
+        let element = sort.maker.index("element");
+        let mut each = vec![];
+        let at = Subscript::index(element);
+        let key = sort.load(&mut each, self.keys[0], std::slice::from_ref(&at));
+        let number = self.numbers.map(|[numbers, _]| sort.load(&mut each, numbers, std::slice::from_ref(&at)));
+        let place = sort.maker.define(&mut each, Op::Affine(Affine::index(element)));
+        sort.store(&mut each, stored, key, place, number.map_or(at, Subscript::Value));
+        let dims = vec![(element, Extent::size(sort.length.clone()))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body: each }));
+        let dims = [vec![(sort.maker.index("whole"), Extent::size(when.clone()))], sort.outer.clone()].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
+    /// The loops of all passes over rows that are sorted in chunks. The last one stores what the
+    /// sort stores. They have no iterations if `when` is 0.
+    pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, when: &Size) -> Vec<Loop> {
+        let [chunks, digits] =
+            [sort.length.ceil_div(&Size::constant(CHUNK)), Size::constant(DIGITS)].map(|n| &n * when);
+        let shape = [chunks.clone(), digits.clone()];
+        let [counts, befores, places] =
+            ["counts", "befores", "places"].map(|part| sort.buffer(part, Dtype::I64, &shape));
+        let totals = sort.buffer("totals", Dtype::I64, &shape[1..]);
         let mut loops = vec![];
         let passes = sort.key.word.bytes() * 8 / BITS;
-        for pass in 0..passes {
-            let last = (pass + 1 == passes).then_some(stored);
-            loops.extend([self.count(sort, pass), self.total(sort), self.first(sort), self.begin(sort)]);
-            loops.push(self.distribute(sort, pass, last));
+        let table = |sort: &Sort<'_>, buffer, chunk| Table { buffer, lead: sort.row(&[Subscript::index(chunk)]) };
+        let over_chunks = |sort: &Sort<'_>, chunk, body| {
+            let dims = [vec![(chunk, Extent::size(chunks.clone()))], sort.outer.clone()].concat();
+            Loop { dims, kind: LoopKind::Parallel, body }
+        };
+        for number in 0..passes {
+            let shift = sort.key.constant((number * BITS) as u64);
+            let last = (number + 1 == passes).then_some(stored);
+            let pass = |shift| Pass { from: number % 2, shift, first: number == 0, last };
+
+            let chunk = sort.maker.index("chunk");
+            let mut body = vec![];
+            let elements = Elements::of_chunk(sort, chunk, &mut body);
+            let own = pass(sort.maker.define(&mut body, shift.clone()));
+            body.extend(self.count(sort, &own, &elements, &table(sort, counts, chunk)));
+            loops.push(over_chunks(sort, chunk, body));
+
+            loops.push(add_up(sort, counts, befores, totals, [&chunks, &digits]));
+
+            let chunk = sort.maker.index("chunk");
+            let mut body = last.map_or(vec![], |last| last.before.to_vec());
+            let [befores, places] = [befores, places].map(|buffer| table(sort, buffer, chunk));
+            let totals = Table { buffer: totals, lead: sort.row(&[]) };
+            body.push(begin(sort, &totals, Some(&befores), &places));
+            let elements = Elements::of_chunk(sort, chunk, &mut body);
+            let own = pass(sort.maker.define(&mut body, shift));
+            body.push(self.distribute(sort, &own, &elements, &places));
+            loops.push(over_chunks(sort, chunk, body));
         }
         loops
     }
 
-    /// Counts the digits of each chunk.
-    fn count(&self, sort: &mut Sort<'_>, pass: usize) -> Loop {
-        let chunk = sort.maker.index("chunk");
-        let mut body = vec![];
+    /// Counts the digits of some elements.
+    fn count(&self, sort: &mut Sort<'_>, pass: &Pass<'_>, elements: &Elements, counts: &Table) -> Block {
         let digit = sort.maker.index("digit");
         let mut clear = vec![];
         let zero = sort.maker.define(&mut clear, Op::Constant(Scalar::I64(0)));
-        let at = sort.row(&[Subscript::index(chunk), Subscript::index(digit)]);
-        clear.push(Statement::Store { buffer: self.counts, at, value: zero });
-        let dims = vec![(digit, Extent::size(self.digits.clone()))];
-        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body: clear }));
-        let (element, at) = elements(sort, chunk, &mut body);
-        let mut each = vec![];
-        let key = sort.load(&mut each, self.keys[pass % 2], &[at]);
-        let digit = digit_of(sort, &mut each, key, pass);
-        let one = sort.maker.define(&mut each, Op::Constant(Scalar::I64(1)));
-        let at = sort.row(&[Subscript::index(chunk), Subscript::Value(digit)]);
-        each.push(Statement::Scatter { buffer: self.counts, at, value: one, monoid: Monoid::Sum });
-        body.push(Statement::Loop(Loop { dims: vec![element], kind: LoopKind::Serial, body: each }));
-        self.over_chunks(sort, chunk, body)
-    }
-
-    /// Adds up the counts of the chunks.
-    fn total(&self, sort: &mut Sort<'_>) -> Loop {
-        let [chunk, digit] = [sort.maker.index("chunk"), sort.maker.index("digit")];
-        let mut each = vec![];
-        let count = sort.load(&mut each, self.counts, &[Subscript::index(chunk), Subscript::index(digit)]);
-        let total = sort.maker.kernel.values.push(Dtype::I64);
-        let reduction = Reduction::monoid(total, Monoid::Sum, Order::Free, count);
-        let dims = vec![(chunk, Extent::size(self.chunks.clone()))];
-        let sum = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(vec![reduction]), body: each });
-        let at = sort.row(&[Subscript::index(digit)]);
-        let body = vec![sum, Statement::Store { buffer: self.totals, at, value: total }];
-        self.over_digits(sort, digit, body)
-    }
-
-    /// The place of the first element with each digit.
-    fn first(&self, sort: &mut Sort<'_>) -> Loop {
-        let digit = sort.maker.index("digit");
-        let mut each = vec![];
-        let total = sort.load(&mut each, self.totals, &[Subscript::index(digit)]);
-        let first = before(sort, &mut each, total);
-        let at = sort.row(&[Subscript::index(digit)]);
-        each.push(Statement::Store { buffer: self.firsts, at, value: first });
-        let dims = vec![(digit, Extent::size(self.digits.clone()))];
-        let scan = Loop { dims, kind: LoopKind::Scan, body: each };
-        if sort.outer.is_empty() {
-            return scan;
-        }
-        Loop { dims: sort.outer.clone(), kind: LoopKind::Parallel, body: vec![Statement::Loop(scan)] }
-    }
-
-    /// The place of the first element with each digit in each chunk.
-    fn begin(&self, sort: &mut Sort<'_>) -> Loop {
-        let [chunk, digit] = [sort.maker.index("chunk"), sort.maker.index("digit")];
+        clear.push(Statement::Store { buffer: counts.buffer, at: counts.at(Subscript::index(digit)), value: zero });
+        let dims = vec![(digit, Extent::size(Size::constant(DIGITS)))];
+        let clear = Loop { dims, kind: LoopKind::Parallel, body: clear };
         let mut body = vec![];
-        let first = sort.load(&mut body, self.firsts, &[Subscript::index(digit)]);
-        let mut each = vec![];
-        let count = sort.load(&mut each, self.counts, &[Subscript::index(chunk), Subscript::index(digit)]);
-        let before = before(sort, &mut each, count);
-        let place = sort.maker.define(&mut each, Op::Binary(BinaryOp::Add, first, before));
-        let at = sort.row(&[Subscript::index(chunk), Subscript::index(digit)]);
-        each.push(Statement::Store { buffer: self.places, at, value: place });
-        let dims = vec![(chunk, Extent::size(self.chunks.clone()))];
-        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Scan, body: each }));
-        self.over_digits(sort, digit, body)
+        let key = sort.load(&mut body, self.keys[pass.from], &[Subscript::Affine(elements.number.clone())]);
+        let digit = digit_of(sort, &mut body, key, pass.shift);
+        let one = sort.maker.define(&mut body, Op::Constant(Scalar::I64(1)));
+        let at = counts.at(Subscript::Value(digit));
+        body.push(Statement::Scatter { buffer: counts.buffer, at, value: one, monoid: Monoid::Sum });
+        let dims = vec![(elements.index, elements.extent.clone())];
+        [clear, Loop { dims, kind: LoopKind::Serial, body }].map(Statement::Loop).to_vec()
     }
 
-    /// Stores the elements of each chunk at their places.
-    fn distribute(&self, sort: &mut Sort<'_>, pass: usize, last: Option<&Stored<'_>>) -> Loop {
-        let chunk = sort.maker.index("chunk");
-        let mut body = last.map_or(vec![], |last| last.before.to_vec());
-        let (element, at) = elements(sort, chunk, &mut body);
-        let mut each = vec![];
-        let key = sort.load(&mut each, self.keys[pass % 2], std::slice::from_ref(&at));
-        let digit = digit_of(sort, &mut each, key, pass);
-        let slot = [Subscript::index(chunk), Subscript::Value(digit)];
-        let place = sort.load(&mut each, self.places, &slot);
-        let carried = self.numbers.map(|numbers| match (&at, pass) {
-            (Subscript::Affine(number), 0) => sort.maker.define(&mut each, Op::Affine(number.clone())),
-            _ => sort.load(&mut each, numbers[pass % 2], std::slice::from_ref(&at)),
+    /// Stores some elements at their places. Each place is that of the next element with its digit.
+    fn distribute(&self, sort: &mut Sort<'_>, pass: &Pass<'_>, elements: &Elements, places: &Table) -> Statement {
+        let (mut body, to) = (vec![], 1 - pass.from);
+        let at = Subscript::Affine(elements.number.clone());
+        let key = sort.load(&mut body, self.keys[pass.from], std::slice::from_ref(&at));
+        let digit = places.at(Subscript::Value(digit_of(sort, &mut body, key, pass.shift)));
+        let place = sort.maker.define(&mut body, Op::Load { buffer: places.buffer, view: None, at: digit.clone() });
+        let number = self.numbers.map(|numbers| match pass.first {
+            true => sort.maker.define(&mut body, Op::Affine(elements.number.clone())),
+            false => sort.load(&mut body, numbers[pass.from], std::slice::from_ref(&at)),
         });
-        let one = sort.maker.define(&mut each, Op::Constant(Scalar::I64(1)));
-        each.push(Statement::Scatter { buffer: self.places, at: sort.row(&slot), value: one, monoid: Monoid::Sum });
-        match last {
+        let one = sort.maker.define(&mut body, Op::Constant(Scalar::I64(1)));
+        body.push(Statement::Scatter { buffer: places.buffer, at: digit, value: one, monoid: Monoid::Sum });
+        match pass.last {
             None => {
                 let at = sort.row(&[Subscript::Value(place)]);
-                each.push(Statement::Store { buffer: self.keys[(pass + 1) % 2], at: at.clone(), value: key });
-                if let (Some(number), Some(numbers)) = (carried, self.numbers) {
-                    each.push(Statement::Store { buffer: numbers[(pass + 1) % 2], at, value: number });
+                body.push(Statement::Store { buffer: self.keys[to], at: at.clone(), value: key });
+                if let (Some(number), Some(numbers)) = (number, self.numbers) {
+                    body.push(Statement::Store { buffer: numbers[to], at, value: number });
                 }
             }
             // Where no number is carried along, nothing mentions it.
-            Some(last) => sort.store(&mut each, last, key, place, carried.map_or(at, Subscript::Value)),
+            Some(stored) => sort.store(&mut body, stored, key, place, number.map_or(at, Subscript::Value)),
         }
-        body.push(Statement::Loop(Loop { dims: vec![element], kind: LoopKind::Serial, body: each }));
-        self.over_chunks(sort, chunk, body)
+        let dims = vec![(elements.index, elements.extent.clone())];
+        Statement::Loop(Loop { dims, kind: LoopKind::Serial, body })
     }
 
-    /// A loop over the chunks of each row.
-    fn over_chunks(&self, sort: &Sort<'_>, chunk: IndexId, body: Block) -> Loop {
-        let dims = [vec![(chunk, Extent::size(self.chunks.clone()))], sort.outer.clone()].concat();
-        Loop { dims, kind: LoopKind::Parallel, body }
-    }
-
-    /// A loop over the digits of each row.
-    fn over_digits(&self, sort: &Sort<'_>, digit: IndexId, body: Block) -> Loop {
-        let dims = [sort.outer.clone(), vec![(digit, Extent::size(self.digits.clone()))]].concat();
-        Loop { dims, kind: LoopKind::Parallel, body }
+    /// Scratch for a table of one row.
+    fn scratch(sort: &mut Sort<'_>, part: &str) -> Table {
+        let shape = vec![Size::constant(DIGITS)];
+        let buffer = sort.maker.buffer(&sort.name, part, Dtype::I64, shape, Role::Scratch);
+        Table { buffer, lead: vec![] }
     }
 }
 
+impl Elements {
+    /// All elements of a row.
+    fn of_row(sort: &mut Sort<'_>) -> Elements {
+        let index = sort.maker.index("element");
+        Elements { index, extent: Extent::size(sort.length.clone()), number: Affine::index(index) }
+    }
+
+    /// The elements of a chunk.
+    fn of_chunk(sort: &mut Sort<'_>, chunk: IndexId, body: &mut Block) -> Elements {
+        let first = Affine::index(chunk).scale(&Size::constant(CHUNK));
+        let left = Affine::size(sort.length.clone()).sub(&first);
+        let [left, most] = [left, Affine::constant(CHUNK)].map(|a| sort.maker.define(body, Op::Affine(a)));
+        let length = sort.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
+        let index = sort.maker.index("element");
+        Elements { index, extent: Extent::Value(length), number: first.add(&Affine::index(index)) }
+    }
+}
+
+/// Adds up the counts of the chunks: for each digit, those before each chunk and those of all.
+fn add_up(
+    sort: &mut Sort<'_>,
+    counts: BufferId,
+    befores: BufferId,
+    totals: BufferId,
+    [chunks, digits]: [&Size; 2],
+) -> Loop {
+    let digit = sort.maker.index("digit");
+    let each = |sort: &mut Sort<'_>| {
+        let (chunk, mut body) = (sort.maker.index("chunk"), vec![]);
+        let at = [Subscript::index(chunk), Subscript::index(digit)];
+        let count = sort.load(&mut body, counts, &at);
+        (vec![(chunk, Extent::size(chunks.clone()))], sort.row(&at), body, count)
+    };
+    let (dims, _, body, count) = each(sort);
+    let total = sort.maker.kernel.values.push(Dtype::I64);
+    let kind = LoopKind::Reduce(vec![Reduction::monoid(total, Monoid::Sum, Order::Free, count)]);
+    let sum = Loop { dims, kind, body };
+    let at = sort.row(&[Subscript::index(digit)]);
+    let total = Statement::Store { buffer: totals, at, value: total };
+    let (dims, at, mut body, count) = each(sort);
+    let value = before(sort, &mut body, count);
+    body.push(Statement::Store { buffer: befores, at, value });
+    let scan = Loop { dims, kind: LoopKind::Scan, body };
+    let dims = [sort.outer.clone(), vec![(digit, Extent::size(digits.clone()))]].concat();
+    Loop { dims, kind: LoopKind::Parallel, body: vec![Statement::Loop(sum), total, Statement::Loop(scan)] }
+}
+
+/// The place of the first element with each digit: behind all with lower digits, and those with the
+/// same one in earlier chunks.
+fn begin(sort: &mut Sort<'_>, totals: &Table, earlier: Option<&Table>, places: &Table) -> Statement {
+    let digit = sort.maker.index("digit");
+    let mut body = vec![];
+    let mut load = |sort: &mut Sort<'_>, table: &Table| {
+        let at = table.at(Subscript::index(digit));
+        sort.maker.define(&mut body, Op::Load { buffer: table.buffer, view: None, at })
+    };
+    let total = load(sort, totals);
+    let earlier = earlier.map(|earlier| load(sort, earlier));
+    let mut place = before(sort, &mut body, total);
+    if let Some(earlier) = earlier {
+        place = sort.maker.define(&mut body, Op::Binary(BinaryOp::Add, place, earlier));
+    }
+    body.push(Statement::Store { buffer: places.buffer, at: places.at(Subscript::index(digit)), value: place });
+    let dims = vec![(digit, Extent::size(Size::constant(DIGITS)))];
+    Statement::Loop(Loop { dims, kind: LoopKind::Scan, body })
+}
+
 /// The digit of a key, as a subscript.
-fn digit_of(sort: &mut Sort<'_>, body: &mut Block, key: ValueId, pass: usize) -> ValueId {
-    let shift = sort.maker.define(body, sort.key.constant((pass * BITS) as u64));
+fn digit_of(sort: &mut Sort<'_>, body: &mut Block, key: ValueId, shift: ValueId) -> ValueId {
     let mask = sort.maker.define(body, sort.key.constant(DIGITS as u64 - 1));
     let shifted = sort.maker.define(body, Op::Binary(BinaryOp::Shr, key, shift));
     let digit = sort.maker.define(body, Op::Binary(BinaryOp::And, shifted, mask));
@@ -192,15 +287,4 @@ fn before(sort: &mut Sort<'_>, body: &mut Block, value: ValueId) -> ValueId {
     let prefix = Prefix { merge: Merge::Monoid(Monoid::Sum), inputs: vec![Input::Value(value)], field: 0 };
     let through = sort.maker.define(body, Op::Prefix(prefix));
     sort.maker.define(body, Op::Binary(BinaryOp::Sub, through, value))
-}
-
-/// The index of the elements of a chunk, and their numbers.
-fn elements(sort: &mut Sort<'_>, chunk: IndexId, body: &mut Block) -> ((IndexId, Extent), Subscript) {
-    let first = Affine::index(chunk).scale(&Size::constant(CHUNK));
-    let left = Affine::size(sort.length.clone()).sub(&first);
-    let [left, most] = [left, Affine::constant(CHUNK)].map(|a| sort.maker.define(body, Op::Affine(a)));
-    let length = sort.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
-    let element = sort.maker.index("element");
-    let number = first.add(&Affine::index(element));
-    ((element, Extent::Value(length)), Subscript::Affine(number))
 }
