@@ -17,3 +17,4 @@ pub mod math;
 pub mod pipeline;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod plan;
+mod planes;

@@ -10,6 +10,7 @@ use ir::verify::{VerifyError, verify};
 use crate::fusion::search;
 use crate::lower::{LowerError, lower};
 use crate::plan::plan;
+use crate::planes::planes;
 
 /// The passes to run, and how they decide. No option changes a bit of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +65,8 @@ impl std::error::Error for PipelineError {}
 
 /// Lowers a checked program and runs the passes.
 pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, PipelineError> {
-    let unfused = lower(checked).map_err(PipelineError::Lower)?;
+    let loops = planes(checked);
+    let unfused = lower(loops.as_ref().unwrap_or(checked)).map_err(PipelineError::Lower)?;
     check("lower", &unfused)?;
     fuse(unfused, options)
 }

@@ -436,25 +436,14 @@ impl<'a> Emitter<'a> {
             Statement::Store { buffer, at, value } if self.mapping.exec_scope == ExecScope::Thread => {
                 self.store(*buffer, at, *value)
             }
+            Statement::Scatter { buffer, at, value, monoid } if self.mapping.exec_scope == ExecScope::Thread => {
+                self.without_deferral(|e| e.scatter(*buffer, at, *value, *monoid));
+            }
             Statement::Store { buffer, at, value } => {
-                if self.in_place {
-                    // Wait until all threads have loaded the elements that this overwrites.
-                    self.sync();
-                }
-                let first = self.is_leader();
-                self.when(first, |e| e.without_deferral(|e| e.store(*buffer, at, *value)));
-                if self.shared.contains(buffer) {
-                    self.sync();
-                }
+                self.by_leader(*buffer, |e| e.store(*buffer, at, *value));
             }
             Statement::Scatter { buffer, at, value, monoid } => {
-                let merge = |e: &mut Self| e.without_deferral(|e| e.scatter(*buffer, at, *value, *monoid));
-                if self.mapping.exec_scope == ExecScope::Thread {
-                    merge(self);
-                } else {
-                    let first = self.is_leader();
-                    self.when(first, merge);
-                }
+                self.by_leader(*buffer, |e| e.scatter(*buffer, at, *value, *monoid));
             }
             Statement::If { condition, then, otherwise, results } => {
                 let condition = self.value(*condition);
@@ -463,6 +452,20 @@ impl<'a> Emitter<'a> {
             Statement::Loop(l) => self.without_deferral(|e| e.loop_(l)),
             Statement::While(w) => self.without_deferral(|e| e.carried(w)),
             Statement::Contract(_) => unreachable!("contractions have become loops"),
+        }
+    }
+
+    /// Lets the leader alone store an element of a buffer.
+    fn by_leader(&mut self, buffer: BufferId, store: impl FnOnce(&mut Self)) {
+        let shared = self.shared.contains(&buffer);
+        if self.in_place || shared {
+            // Wait until all threads have loaded the elements that this overwrites.
+            self.sync();
+        }
+        let first = self.is_leader();
+        self.when(first, |e| e.without_deferral(store));
+        if shared {
+            self.sync();
         }
     }
 

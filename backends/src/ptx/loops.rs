@@ -11,7 +11,7 @@ use super::emit::{Argument, Emitter};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::rows::is_flat;
-use super::state::ExecScope;
+use super::state::{ExecScope, SyncScope};
 use crate::fold::{Fold, Merging};
 
 /// The number of elements that a thread processes together, so that their loads overlap.
@@ -147,6 +147,11 @@ impl Emitter<'_> {
                 self.settle(&l.body);
             }
             (_, ExecScope::Column) => self.column_loop(l),
+            // One thread needs no barriers between the iterations.
+            (LoopKind::Serial, ExecScope::Block) if self.mapping.sync_scope == SyncScope::Block && is_flat(&l.body) => {
+                self.sync();
+                self.one_for_all(l, &[]);
+            }
             (LoopKind::Parallel | LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _) => {
                 self.nest(&l.dims, &l.body)
             }

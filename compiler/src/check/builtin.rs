@@ -330,9 +330,11 @@ impl Checker<'_> {
         }
         // A function of floats gives arguments without a type that of its context, or `f32`.
         let untyped = args.iter().all(|a| self.nature(*a) != Nature::Typed);
-        let want = match (want, domain) {
+        // A truth value says nothing about the type that it is of.
+        let is_predicate = matches!(definition, Definition::IsNan | Definition::IsInf | Definition::IsFinite);
+        let want = match (want.filter(|_| !is_predicate), domain) {
             (None, Domain::Floats) if untyped => Some(Dtype::F32),
-            _ => want,
+            (want, _) => want,
         };
         let operands = self.same_type(args, Use::Computed, want, here)?;
         let dtype = self.arena.dtype(operands[0]).compute();
