@@ -16,6 +16,7 @@ mod literals;
 mod lower;
 mod misuse;
 mod plan;
+mod planes;
 mod proofs;
 mod sizes;
 mod styles;
