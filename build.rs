@@ -11,7 +11,14 @@ fn main() {
     let entries = std::fs::read_dir(&folder).expect("docs/errors is there");
     let mut pages: Vec<(u16, String)> = entries
         .filter_map(|entry| entry.expect("docs/errors is readable").file_name().into_string().ok())
-        .filter_map(|name| Some((name.strip_prefix('E')?.strip_suffix(".md")?.parse().ok()?, name)))
+        .filter_map(|name| {
+            // The pages of warnings come after those of errors, as their numbers do.
+            let (first, digits) = match name.strip_prefix('W') {
+                Some(digits) => (1000, digits),
+                None => (0, name.strip_prefix('E')?),
+            };
+            Some((first + digits.strip_suffix(".md")?.parse::<u16>().ok()?, name))
+        })
         .collect();
     pages.sort();
     let mut table = "&[\n".to_owned();

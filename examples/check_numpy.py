@@ -788,7 +788,7 @@ CASES = [
     case("quantize", "quantize", [dict(x=f32(n, m)) for n, m in ((1, 1), (7, 31))] + [dict(x=np.zeros((2, 3), np.float32))], quantize),
     case("quantize", "dequantize", [dict(q=rng.integers(-128, 128, (7, 5), np.int8), scale=f32(7))], lambda q, scale: q * scale[:, None]),
     case("quantize", "product", [dict(x=f32(n, k), w=f32(m, k)) for n, k, m in ((1, 1, 1), (7, 131, 5))], quantized_product),
-    case("quantize", "main", [dict(x=f32(7, 31))], quantized),
+    case("quantize", "round_trip", [dict(x=f32(7, 31))], quantized),
     case("mixed_precision", "dense", [dict(x=small(n, k).astype(np.float16), w=small(k, m).astype(np.float16), bias=small(m)) for n, k, m in ((1, 1, 1), (7, 13, 5))],
          lambda x, w, bias: relu(x.astype(float) @ w + bias).astype(np.float16)),
     case("mixed_precision", "softmax", [dict(x=f32(101).astype(np.float16))], lambda x: softmax(x.astype(float)),

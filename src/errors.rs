@@ -1,4 +1,4 @@
-//! The index of errors: each code with its title and the page that explains it, as
+//! The index of errors and warnings: each code with its title and the page that explains it, as
 //! `fuseloop help E0123` shows it.
 //!
 //! ```
@@ -14,14 +14,14 @@ use grammar::Code;
 use crate::error::codes;
 use crate::link;
 
-/// A kind of error.
+/// A kind of error or warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its code.
     pub code: Code,
     /// Its title, in a few words.
     pub title: &'static str,
-    /// An explanation of the error and its fixes, in Markdown.
+    /// An explanation and the fixes, in Markdown.
     pub page: &'static str,
 }
 
@@ -42,6 +42,7 @@ const TABLES: &[&[(Code, &str)]] = &[
     codes::ALL,
     #[cfg(feature = "files")]
     crate::files::codes::ALL,
+    compiler::check::warnings::codes::ALL,
 ];
 
 /// The distance within which a number is taken for a misspelling of a code.
@@ -63,16 +64,15 @@ pub fn pages() -> impl Iterator<Item = u16> {
     PAGES.iter().map(|(number, _)| *number)
 }
 
-/// The entry of a code in any common spelling: `E0123`, `e123`, `123`.
+/// The entry of a code in any common spelling: `E0123`, `e123`, `123`, `W0001`.
 pub fn find(text: &str) -> Result<Entry, UnknownCode> {
-    let digits = text.strip_prefix(['E', 'e']).unwrap_or(text);
-    let number: Option<u16> = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-    match number.and_then(|number| all().find(|entry| entry.code.0 == number)) {
+    let code = Code::parse(text);
+    match code.and_then(|code| all().find(|entry| entry.code == code)) {
         Some(entry) => Ok(entry),
         None => Err(UnknownCode {
             text: text.to_owned(),
-            nearest: number.and_then(|number| {
-                let distance = |entry: &Entry| entry.code.0.abs_diff(number);
+            nearest: code.and_then(|code| {
+                let distance = |entry: &Entry| entry.code.0.abs_diff(code.0);
                 all().min_by_key(distance).filter(|entry| distance(entry) <= NEAR)
             }),
         }),
@@ -81,13 +81,13 @@ pub fn find(text: &str) -> Result<Entry, UnknownCode> {
 
 /// Whether a text looks like a code, rather than a word.
 pub fn is_code(text: &str) -> bool {
-    let digits = text.strip_prefix(['E', 'e']).unwrap_or(text);
+    let digits = text.strip_prefix(['E', 'e', 'W', 'w']).unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// The list of all codes, as `docs/errors/README.md` has it.
 pub fn index() -> String {
-    let mut text = "# Errors\n\nEach error has a code that never changes its meaning. `fuseloop help E0101` shows the page of one; \
+    let mut text = "# Errors and warnings\n\nEach has a code that never changes its meaning. `fuseloop help E0101` shows the page of one; \
                     every example on a page is run by the tests.\n"
         .to_owned();
     let mut group = "";
@@ -96,8 +96,8 @@ pub fn index() -> String {
             ..100 => "Reading a program",
             100..200 => "Checking a program",
             200..300 => "Compiling, calling, running",
-            300..400 => "Files and arguments",
-            _ => "The command",
+            300..1000 => "Files and arguments",
+            _ => "Warnings",
         };
         if group != of {
             group = of;

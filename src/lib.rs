@@ -21,7 +21,7 @@
 //! |---|---|
 //! | [`Program`], [`Function`], [`Kernel`] | source text, one of its functions, that function compiled |
 //! | [`Loader`], [`Folder`] | how a program finds the files that it uses |
-//! | [`Errors`], [`CompileError`], [`RunError`], [`render`] | errors as data, and drawn |
+//! | [`Errors`], [`Warnings`], [`CompileError`], [`RunError`], [`render`] | errors and warnings as data, and drawn |
 //! | [`errors`] | every kind of error, with the page that explains it |
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
 //! | [`Object`], [`Target`] | functions compiled ahead of time, for callers in C |
@@ -80,6 +80,7 @@ mod roof;
 pub mod session;
 #[cfg(feature = "files")]
 pub mod values;
+mod warnings;
 
 pub use backends::cpu::Simd;
 #[cfg(feature = "objects")]
@@ -105,11 +106,12 @@ pub use link::{Folder, Loader, Located, MAX_USES, NotRead};
 #[cfg(feature = "objects")]
 pub use object::Object;
 pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
-pub use render::{Part, Report, Source, Style};
+pub use render::{Part, Report, Severity, Source, Style};
 #[cfg(feature = "reports")]
 pub use reports::bench::{Benchmark, Measured, Measurement};
 #[cfg(feature = "files")]
 pub use session::{Outcome, Session, SessionError};
+pub use warnings::Warnings;
 
 /// An array of zeros. Its memory is mapped only as it is written to, in large pages if it is large.
 fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {

@@ -20,13 +20,14 @@ use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]
 use crate::{BenchError, Benchmark, ExplainError, Explanation};
-use crate::{CompileError, Kernel, Loader, Options, Signature, Source, Style, Times};
+use crate::{CompileError, Kernel, Loader, Options, Signature, Source, Style, Times, Warnings};
 
 /// A source text, parsed and checked.
 #[derive(Debug)]
 pub struct Program {
     source: Arc<Source>,
     functions: Vec<Entry>,
+    warnings: Warnings,
     /// The position of each function in `functions`.
     names: BTreeMap<String, usize>,
     parse: Duration,
@@ -95,25 +96,36 @@ impl Program {
             Entry { signature: Signature::new(&checked), checked, start: Some(start as usize) }
         };
         let functions = all.into_iter().zip(file.own()).map(entry).collect();
-        Ok(Program::new(source, functions, (parsed - start, parsed.elapsed())))
+        let warnings = Warnings::new(Arc::clone(&source), compiler::check::warnings::of_program(&file));
+        Ok(Program::new(source, functions, warnings, (parsed - start, parsed.elapsed())))
     }
 
     /// One checked function of a source, with the times for reading and checking it.
     #[cfg(feature = "files")]
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
         let only = Entry { signature: Signature::new(&checked), checked, start: None };
-        Program::new(source, vec![only], (parse, check))
+        Program::new(source, vec![only], Warnings::default(), (parse, check))
     }
 
-    fn new(source: Arc<Source>, functions: Vec<Entry>, (parse, check): (Duration, Duration)) -> Program {
+    fn new(
+        source: Arc<Source>,
+        functions: Vec<Entry>,
+        warnings: Warnings,
+        (parse, check): (Duration, Duration),
+    ) -> Program {
         let names = functions.iter().enumerate().map(|(at, entry)| (entry.signature.name.clone(), at)).collect();
-        Program { source, functions, names, parse, check }
+        Program { source, functions, warnings, names, parse, check }
     }
 
     /// The first function, for a program that has at least one.
     #[cfg(feature = "files")]
     pub(crate) fn first(&self) -> Function<'_> {
         Function { program: self, entry: &self.functions[0] }
+    }
+
+    /// The parts of its own file that are probably not meant.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
     }
 
     /// The functions' signatures, in the order of the source.

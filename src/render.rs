@@ -1,8 +1,8 @@
-//! Errors as text: drawn over the source as rustc draws them, or, without the feature `reports`, a
+//! Errors and warnings as text: drawn over the source as rustc draws them, or, without the feature `reports`, a
 //! line for each.
 
 pub use grammar::source::{one_line, visible};
-pub use grammar::{Part, Report, Source, Style};
+pub use grammar::{Part, Report, Severity, Source, Style};
 
 #[cfg(feature = "reports")]
 pub use reports::draw::{draw, draw_note};
@@ -10,7 +10,7 @@ pub use reports::draw::{draw, draw_note};
 /// The report in lines without a picture of the source, without a newline at the end.
 #[cfg(not(feature = "reports"))]
 pub fn draw(source: &Source, report: &Report, _: Style) -> String {
-    in_lines("error", source, report)
+    in_lines(report.severity().word(), source, report)
 }
 
 /// The same for a report that is not an error.

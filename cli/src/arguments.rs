@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use fuseloop::render::one_line;
 use fuseloop::{Device, Folder, Function, FusionPass, Math, Options, Passes, Program, Simd, Source};
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure, Format};
 
 /// The limit on the bytes of a file of arguments.
 const ARGUMENTS_LIMIT: u64 = 1 << 20;
@@ -22,13 +22,59 @@ pub fn from_file(path: &str) -> Result<Vec<String>, Failure> {
     Ok(lines.flat_map(str::split_whitespace).map(str::to_owned).collect())
 }
 
-/// Parses and checks a program; `-` reads it from standard input.
-pub fn program(path: &Path) -> Result<Program, Failure> {
-    let (source, folder) = match path == Path::new("-") {
-        true => (stdin()?, Folder::default()),
-        false => (source(path)?, Folder::of(path)),
-    };
-    Ok(Program::parse_with(source, &folder)?)
+/// The functions that a command is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// `main`, if there is one.
+    Main,
+    /// Any function.
+    Any,
+}
+
+impl Entry {
+    /// The functions that a command is about if the user may name one.
+    pub fn of(named: Option<&String>) -> Entry {
+        if named.is_some() { Entry::Any } else { Entry::Main }
+    }
+}
+
+/// What counts as an error in addition to errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Denied {
+    /// Every warning
+    Warnings,
+}
+
+/// How a program is read, and what is made of its warnings.
+#[derive(Debug, clap::Args)]
+pub struct Warned {
+    /// Fails if there are any
+    #[arg(long, value_enum, value_name = "WHAT")]
+    deny: Option<Denied>,
+}
+
+impl Warned {
+    /// Parses and checks a program and reports its warnings; `-` reads it from standard input.
+    pub fn program(&self, path: &Path, entry: Entry, format: Format) -> Result<Program, Failure> {
+        let (source, folder) = match path == Path::new("-") {
+            true => (stdin()?, Folder::default()),
+            false => (source(path)?, Folder::of(path)),
+        };
+        let program = Program::parse_with(source, &folder)?;
+        let warnings = match entry {
+            Entry::Main => program.warnings().clone(),
+            Entry::Any => program.warnings().clone().for_all_functions(),
+        };
+        failure::report_warnings(&warnings, format)?;
+        match (self.deny, warnings.len()) {
+            (None, _) | (_, 0) => Ok(program),
+            (Some(Denied::Warnings), count) => {
+                let name = one_line(&path.display().to_string());
+                let warnings = if count == 1 { "a warning is".to_owned() } else { format!("{count} warnings are") };
+                Err(Failure::Wrong(format!("{name}: {warnings} denied by `--deny warnings`")))
+            }
+        }
+    }
 }
 
 /// The function of that name; if none is named, `main` or the only one.
@@ -210,6 +256,8 @@ pub struct Subject {
     /// The precision that may be given up for speed
     #[arg(long, value_enum, default_value_t)]
     pub math: MathName,
+    #[command(flatten)]
+    pub warned: Warned,
 }
 
 /// The width of vectors.

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use fuseloop::{BenchError, Device, ExplainError, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::arguments::{self, SimdName, Subject};
+use crate::arguments::{self, Entry, SimdName, Subject};
 use crate::failure::{self, Failure};
 
 /// Measures a function with fusion and without, kernel by kernel.
@@ -71,8 +71,8 @@ const STEPS: u64 = 1000;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let Subject { file, sizes, function, fuse, math } = &arguments.subject;
-    let program = arguments::program(file)?;
+    let Subject { file, sizes, function, fuse, math, warned } = &arguments.subject;
+    let program = warned.program(file, Entry::of(function.as_ref()), arguments.errors())?;
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
     let threads = arguments.threads.map_or(0, usize::from);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use fuseloop::{Emit, Function, LaunchError, Object, Options, Passes, Program, Signature, Target};
 
-use crate::arguments;
+use crate::arguments::{self, Entry, Warned};
 use crate::failure::{Failure, Format};
 
 /// Compiles functions ahead of time: to an object with a C header, to PTX for NVIDIA's GPUs, or to
@@ -55,6 +55,8 @@ pub struct Arguments {
     /// The precision that may be given up for speed
     #[arg(long, value_enum, default_value_t)]
     math: arguments::MathName,
+    #[command(flatten)]
+    warned: Warned,
     /// The format of errors
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -98,7 +100,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     if arguments.output.is_none() && arguments.emit.contains(&EmitName::Obj) {
         return Err(Failure::usage("an object is written to a file: say which with -o FILE"));
     }
-    let program = arguments::program(&arguments.file)?;
+    let program = arguments.warned.program(&arguments.file, Entry::Any, arguments.format)?;
     let known = |name: &str| program.functions().any(|signature| has_size(signature, name));
     if let Some((name, _)) = arguments.sizes.iter().find(|(name, _)| !known(name)) {
         return Err(Failure::usage(format!("no function has a size `{name}`")));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fuseloop::json;
 use fuseloop::render::visible;
 
-use crate::arguments;
+use crate::arguments::{Entry, Warned};
 use crate::failure::{Failure, Format};
 
 /// Checks types, shapes and bounds; prints each function's inferred signature.
@@ -16,6 +16,8 @@ pub struct Arguments {
     /// The programs; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    warned: Warned,
     /// The format of errors and signatures
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -36,7 +38,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
 
 /// Checks a file. If there are several, its signatures are printed under its name.
 fn one(file: &Path, arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(file)?;
+    let program = arguments.warned.program(file, Entry::Main, arguments.format)?;
     let names = program.functions().map(|signature| program.function(&signature.name));
     let failures: Vec<Failure> = names.flatten().filter_map(|f| f.hold_kernels().err().map(Failure::Compile)).collect();
     if !failures.is_empty() {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use fuseloop::{Device, ExplainError, Options};
 
-use crate::arguments::{self, Subject};
+use crate::arguments::{self, Entry, Subject};
 use crate::failure::{self, Failure};
 
 /// Explains which operations were fused, which were not, and why.
@@ -69,8 +69,8 @@ impl Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let Subject { file, sizes, function, fuse, math } = &arguments.subject;
-    let program = arguments::program(file)?;
+    let Subject { file, sizes, function, fuse, math, warned } = &arguments.subject;
+    let program = warned.program(file, Entry::of(function.as_ref()), arguments.errors())?;
     let function = arguments::function(&program, function.as_deref())?;
     let sizes = arguments::sizes(sizes)?;
     let device = match arguments.device {

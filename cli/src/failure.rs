@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use fuseloop::files::{Fault, FileError};
 use fuseloop::render::{draw, visible};
 use fuseloop::values::ValueError;
-use fuseloop::{CompileError, Errors, Report, RunError, SessionError, Source, Style, json};
+use fuseloop::{CompileError, Errors, Report, RunError, SessionError, Source, Style, Warnings, json};
 
 /// The format of errors and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -114,6 +114,19 @@ impl Failure {
             Failure::Several(all) => all.iter().try_for_each(|failure| failure.print(style)),
             Failure::Session(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::BrokenPipe | Failure::Said => Ok(()),
+        }
+    }
+}
+
+/// Reports warnings: on stderr for people, on stdout for programs.
+pub fn report_warnings(warnings: &Warnings, format: Format) -> io::Result<()> {
+    match format {
+        _ if warnings.is_empty() => Ok(()),
+        Format::Text => writeln!(io::stderr().lock(), "{}", warnings.render(crate::style(&io::stderr()))),
+        Format::Json => {
+            let mut stdout = io::stdout().lock();
+            let mut line = |report| writeln!(stdout, "{}", json::diagnostic(Some(warnings.source()), &report));
+            warnings.reports().try_for_each(&mut line)
         }
     }
 }

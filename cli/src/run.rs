@@ -9,7 +9,7 @@ use fuseloop::files::{self, Packing, Place};
 use fuseloop::values::{self, Value, ValueError};
 use fuseloop::{Array, Dtype, Function, Options, Phases, Signature, Slot, Times, json, print};
 
-use crate::arguments::{self, Engine};
+use crate::arguments::{self, Engine, Entry, Warned};
 use crate::failure::{Failure, Format};
 
 /// Compiles a function and runs it.
@@ -53,6 +53,8 @@ pub struct Arguments {
     /// Refuses to run if the arrays would take more of the GPU's memory [default: the free memory]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_device_memory: Option<u64>,
+    #[command(flatten)]
+    warned: Warned,
     /// The format of results, times and errors
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -60,7 +62,8 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let program = arguments::program(&arguments.file)?;
+    let program =
+        arguments.warned.program(&arguments.file, Entry::of(arguments.function.as_ref()), arguments.format)?;
     let function = arguments::function(&program, arguments.function.as_deref())?;
     let signature = function.signature();
     let values = bind(signature, &arguments.values, &arguments.file)?;

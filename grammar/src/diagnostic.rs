@@ -1,13 +1,52 @@
-//! Errors in a program, as data. Rendering them is the business of others.
+//! Errors and warnings about a program, as data. Rendering them is the business of others.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::ast::Span;
 
-/// A stable number of a kind of error, shown as `E0123`.
+/// A stable number of a kind of error, shown as `E0123`; or, from 1000 on, of a kind of warning:
+/// 1001 is shown as `W0001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub u16);
+
+/// Whether a program with a diagnostic can be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, but it probably does not do what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// The word that stands before the message.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+impl Code {
+    /// The number from which codes are those of warnings.
+    const FIRST_WARNING: u16 = 1000;
+
+    /// The severity of everything with this code.
+    pub fn severity(self) -> Severity {
+        if self.0 < Code::FIRST_WARNING { Severity::Error } else { Severity::Warning }
+    }
+
+    /// The code that a text means, in any common spelling: `E0123`, `e123`, `123`, `w1`.
+    pub fn parse(text: &str) -> Option<Code> {
+        let warning = text.strip_prefix(['W', 'w']);
+        let digits = warning.or_else(|| text.strip_prefix(['E', 'e'])).unwrap_or(text);
+        let number: u16 = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()?;
+        let first = if warning.is_some() { Code::FIRST_WARNING } else { 0 };
+        number.checked_add(first).map(Code)
+    }
+}
 
 /// Declares the codes of one stage, each with its title, and `ALL` of them in the order of their
 /// numbers.
@@ -23,11 +62,14 @@ macro_rules! codes {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "E{:04}", self.0)
+        match self.severity() {
+            Severity::Error => write!(f, "E{:04}", self.0),
+            Severity::Warning => write!(f, "W{:04}", self.0 - Code::FIRST_WARNING),
+        }
     }
 }
 
-/// One error, in the user's terms.
+/// One error or warning, in the user's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The code of the error.
@@ -126,6 +168,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// The severity of its code; without a code it is an error.
+    pub fn severity(&self) -> Severity {
+        self.code.map_or(Severity::Error, Code::severity)
+    }
+
     /// A sentence alone.
     pub fn new(code: Code, message: impl Into<String>) -> Report {
         Report { code: Some(code), message: message.into(), ..Report::default() }

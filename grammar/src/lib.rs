@@ -18,7 +18,7 @@ mod read;
 mod report;
 pub mod source;
 
-pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Style};
+pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Severity, Style};
 pub use format::format;
 pub use highlight::{Highlight, highlight};
 pub use layout::Lines;

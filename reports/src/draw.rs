@@ -1,4 +1,4 @@
-//! Draws errors over the source, as rustc does. The errors themselves are data and independent of
+//! Draws errors and warnings over the source, as rustc does. The errors themselves are data and independent of
 //! this module.
 
 use std::borrow::Cow;
@@ -6,11 +6,15 @@ use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use grammar::source::{clamp, one_line, unprintable, visible};
-use grammar::{Report, Source, Style};
+use grammar::{Report, Severity, Source, Style};
 
 /// The report over its source, without a newline at the end.
 pub fn draw(source: &Source, report: &Report, style: Style) -> String {
-    draw_as(Level::ERROR, source, report, style)
+    let level = match report.severity() {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    draw_as(level, source, report, style)
 }
 
 /// The same for a note.

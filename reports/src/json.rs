@@ -125,7 +125,7 @@ struct Typed<'a> {
     shape: &'a [String],
 }
 
-/// An error, with its file and places if it has a source.
+/// An error or warning, with its file and places if it has a source.
 pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
     let nothing = Source::default();
     let of = source.unwrap_or(&nothing);
@@ -145,7 +145,7 @@ pub fn diagnostic(source: Option<&Source>, report: &Report) -> String {
     };
     write(&Line::Diagnostic {
         code: report.code.map(|code| code.to_string()),
-        severity: "error",
+        severity: report.severity().word(),
         message: &report.message,
         file: source.map(|_| own),
         spans: report.labels.iter().enumerate().map(span).collect(),

@@ -20,7 +20,7 @@ use super::{Definition, PROMPT, Session, SessionError};
 use crate::files::Place;
 use crate::link::link_uses;
 use crate::render::Part;
-use crate::{Errors, Signature, Source};
+use crate::{Errors, Signature, Source, Warnings};
 
 /// An entry that has been read.
 pub(super) struct Reading {
@@ -123,6 +123,13 @@ impl Reading {
         let missing = errors.iter().all(|error| self.is_missing(error));
         let errors = Errors::new(Arc::clone(&self.source), errors);
         if missing { Ok(Err(errors)) } else { Err(errors) }
+    }
+
+    /// The warnings about a function of the entry that has no errors.
+    pub(super) fn warnings(&self, name: &str) -> Warnings {
+        let function = self.file.own().find(|function| function.name.text == name);
+        let found = function.map(|function| compiler::check::warnings::of_function(&self.file, function));
+        Warnings::new(Arc::clone(&self.source), found.unwrap_or_default())
     }
 
     /// Whether an error is about a function that is not defined yet but may be later. (The name of

@@ -29,7 +29,7 @@ use grammar::ast::Entry;
 use crate::boundary;
 use crate::files::FileError;
 use crate::render::draw;
-use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style};
+use crate::{Array, Cancel, CompileError, Errors, Options, Report, RunError, Signature, Source, Style, Warnings};
 
 use input::{Reading, place, word};
 pub use input::{Typed, is_name};
@@ -81,6 +81,8 @@ pub enum Outcome {
     Defined {
         /// Its parameters and results.
         signature: Signature,
+        /// The parts of it that are probably not meant.
+        warnings: Warnings,
     },
     /// A function calls others that are not defined yet. It is checked once they are.
     Waits {
@@ -180,7 +182,9 @@ impl Session {
             let Entry::Function(function) = entry else { continue };
             let definition = reading.define(function)?;
             outcomes.push(match &definition.signature {
-                Ok(signature) => Outcome::Defined { signature: signature.clone() },
+                Ok(signature) => {
+                    Outcome::Defined { signature: signature.clone(), warnings: reading.warnings(&function.name.text) }
+                }
                 Err(errors) => Outcome::Waits { name: function.name.text.clone(), errors: errors.clone() },
             });
             self.functions.insert(function.name.text.clone(), Arc::new(definition));
@@ -224,7 +228,8 @@ impl Session {
             match reading.check(&name) {
                 Ok(signature) => {
                     if let Ok(signature) = &signature {
-                        outcomes.push(Outcome::Defined { signature: signature.clone() });
+                        let (signature, warnings) = (signature.clone(), reading.warnings(&name));
+                        outcomes.push(Outcome::Defined { signature, warnings });
                     }
                     let definition = Definition { signature, ..Definition::clone(&self.functions[&name]) };
                     self.functions.insert(name, Arc::new(definition));

@@ -11,7 +11,7 @@ fn texts(session: &mut Session, text: &str) -> Vec<String> {
         .iter()
         .flat_map(|outcome| match outcome {
             Outcome::Used { line, .. } => vec![line.clone()],
-            Outcome::Defined { signature } => vec![signature.to_string()],
+            Outcome::Defined { signature, .. } => vec![signature.to_string()],
             Outcome::Waits { name, errors } => vec![format!("{name} waits\n{errors}")],
             Outcome::Refused { errors } => vec![format!("refused\n{errors}")],
             Outcome::Bound { values } => values.iter().map(text).collect(),

@@ -4,6 +4,7 @@
 //! ```fl                                  the program checks
 //! ```fl x=ones:9 k=3                     and its last function runs with these arguments
 //! ```fl error E0115                      it has this error, before any other
+//! ```fl warning W0001                    it has this warning and no other, and no error
 //! ```fl error E0201 x=ones:9 y=ones:4    the call of its last function has
 //! ```fl x=ones:3 -> f32/3                the results are written to arrays of these types and shapes
 //! ````
@@ -21,7 +22,7 @@ use fuseloop::{Array, Code, Dtype, Options, Program, Report, Slot};
 pub struct Block {
     /// The line of its head, from 1.
     pub line: usize,
-    /// The error that it must give.
+    /// The error or warning that it must give.
     pub error: Option<String>,
     /// Arguments and options, by name.
     arguments: Vec<(String, String)>,
@@ -53,7 +54,7 @@ fn block(line: usize, head: &str, source: String) -> Option<Block> {
     };
     let mut words = head.split_whitespace().peekable();
     (words.next()? == "fl").then_some(())?;
-    let error = words.next_if_eq(&"error").and_then(|_| words.next()).map(str::to_owned);
+    let error = words.next_if(|word| ["error", "warning"].contains(word)).and_then(|_| words.next()).map(str::to_owned);
     let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some(Block { line, error, arguments: words.filter_map(pair).collect(), outputs, source })
 }
@@ -65,12 +66,13 @@ impl Block {
         Some(self.arguments.remove(at).1)
     }
 
-    /// The program and its first error.
+    /// The program and its first error, or else warning.
     pub fn outcome(&self) -> (String, Option<Report>) {
         let mut block = self.clone();
         let times = block.option("repeat").and_then(|n| n.parse().ok()).unwrap_or(1);
         let source = repeated(&block.source, times);
-        let report = block.run(&source);
+        let warning = || Program::parse(source.as_str()).ok()?.warnings().reports().next();
+        let report = block.run(&source).or_else(warning);
         (source, report)
     }
 
@@ -117,8 +119,12 @@ impl Block {
         edits.sort_by_key(|(range, _)| range.start);
         let mut mended = source;
         edits.iter().rev().for_each(|(range, replacement)| mended.replace_range(range.clone(), replacement));
-        let error = Program::parse(mended.as_str()).err()?;
-        Some(format!("line {}: the suggestion makes\n{mended}{error}", self.line))
+        let left = match Program::parse(mended.as_str()) {
+            Err(errors) => errors.to_string(),
+            Ok(program) if program.warnings().is_empty() => return None,
+            Ok(program) => program.warnings().to_string(),
+        };
+        Some(format!("line {}: the suggestion makes\n{mended}{left}", self.line))
     }
 }
 

@@ -160,6 +160,8 @@ impl Repl {
         for outcome in &outcomes {
             write!(stdout, "{}", show::outcome(outcome, self.style, self.width))?;
         }
+        stdout.flush()?;
+        self.warn(&outcomes)?;
         refused(outcomes)?;
         Ok(Next::Read)
     }
@@ -197,8 +199,22 @@ impl Repl {
         self.session = session;
         self.knows(Path::new(path));
         let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain, self.width)).collect();
+        self.warn(&outcomes)?;
         refused(outcomes)?;
         Ok(said)
+    }
+
+    /// Prints the warnings about new functions.
+    fn warn(&self, outcomes: &[Outcome]) -> io::Result<()> {
+        let mut stderr = io::stderr().lock();
+        for outcome in outcomes {
+            if let Outcome::Defined { warnings, .. } = outcome
+                && !warnings.is_empty()
+            {
+                writeln!(stderr, "{}", warnings.render(self.error_style))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a file may be written: it does not exist, this session has loaded or saved it, or

@@ -9,7 +9,7 @@ const LINE: usize = 75;
 pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
     match outcome {
         Outcome::Used { line, names } => format!("{line}: {}\n", names.join(", ")),
-        Outcome::Defined { signature } => format!("{signature}\n"),
+        Outcome::Defined { signature, .. } => format!("{signature}\n"),
         Outcome::Waits { name, errors } => {
             let missing = errors.reports().map(|error| {
                 let help = error.help.map(|help| format!("\n  = help: {help}")).unwrap_or_default();

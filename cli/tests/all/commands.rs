@@ -461,3 +461,42 @@ fn reads_digits() {
         assert!(stdout.starts_with("accuracy = 0.97"), "{stdout}{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn warnings_go_to_the_error_stream_and_change_nothing_unless_they_are_denied() {
+    let s = Session::new("fn half(x: f32[n], by: f32) = x / 2\nfn main(x: f32[n]) = x / 3\n");
+    let warned = |line: &str, code: i32| {
+        let output = s.run(line);
+        assert_eq!(output.status.code(), Some(code), "{line}\n{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let drawn = " --> a.fl:1:20\n";
+    let (stdout, stderr) = warned("check a.fl", 0);
+    assert!(stdout.contains("fn main(x: f32[n]) -> f32[n]"), "{stdout}");
+    assert!(stderr.starts_with("warning[W0003]: `main` does not need `half`\n"), "{stderr}");
+    assert!(
+        stderr.contains("warning[W0002]: the parameter `by` is never used\n") && stderr.contains(drawn),
+        "{stderr}"
+    );
+    let lines = ["run a.fl x=ones:3", "explain a.fl", "bench a.fl n=10"];
+    let lines = lines.into_iter().map(|line| (line, true));
+    // With another entry, functions that `main` does not need are no mistake.
+    let named = ["run a.fl --fn half x=ones:3 by=1", "explain a.fl --fn half", "build a.fl --emit ir --fn half"];
+    for (line, main) in lines.chain(named.map(|line| (line, false))) {
+        let (stdout, stderr) = warned(line, 0);
+        assert!(!stdout.is_empty() && stderr.contains("warning[W0002]"), "{line}\n{stderr}");
+        assert_eq!(stderr.contains("warning[W0003]"), main, "{line}\n{stderr}");
+        let (stdout, denied) = warned(&format!("{line} --deny warnings"), 1);
+        assert_eq!((stdout.as_str(), denied.starts_with(&stderr)), ("", true), "{line}\n{denied}");
+        assert!(denied.contains("error: a.fl: ") && denied.contains("denied by `--deny warnings`"), "{denied}");
+    }
+    let (stdout, stderr) = warned("run a.fl --format json x=ones:3", 0);
+    let types: Vec<&str> = stdout.lines().filter_map(|line| line.split('"').nth(3)).collect();
+    assert_eq!(
+        (types.as_slice(), stderr.as_str()),
+        (&["diagnostic", "diagnostic", "result", "times"][..], ""),
+        "{stdout}"
+    );
+    assert!(stdout.starts_with(r#"{"type":"diagnostic","code":"W0003","severity":"warning","#), "{stdout}");
+    assert!(s.prints("help w2").starts_with("# W0002: "));
+}

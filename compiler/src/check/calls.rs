@@ -42,6 +42,11 @@ impl CallGraph {
         graph
     }
 
+    /// The functions that a function calls itself, once for each call site.
+    pub fn callees(&self, function: usize) -> &[usize] {
+        &self.functions[function].callees
+    }
+
     /// The number of calls in a function when all are inlined.
     pub fn inlined(&self, function: usize) -> u64 {
         self.functions[function].inlined

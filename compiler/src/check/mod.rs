@@ -27,6 +27,7 @@
 //! | `expr` | one expression: operators, `if`, casts |
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `untyped` | `let`s of literal expressions, which have no type until they are used |
+//! | `warnings` | the parts of a program without errors that are probably not meant |
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
@@ -83,6 +84,7 @@ mod sorts;
 mod stated;
 mod suffix;
 mod untyped;
+pub mod warnings;
 
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use fuseloop::render::draw;
-use fuseloop::{Source, Style, errors};
+use fuseloop::{Code, Source, Style, errors};
 use tests::page::blocks;
 
 /// Codes with no example on their page: no user program should give them, or only with a GPU.
@@ -57,7 +57,7 @@ fn every_error_has_a_page_whose_examples_give_it() {
     let numbers: Vec<u16> = errors::all().map(|entry| entry.code.0).collect();
     assert!(numbers.is_sorted_by(|a, b| a < b), "a number stands for one error: {numbers:?}");
     let stray = errors::pages().filter(|page| !numbers.contains(page));
-    faults.extend(stray.map(|page| format!("docs/errors/E{page:04}.md is the page of no error")));
+    faults.extend(stray.map(|page| format!("docs/errors/{}.md is the page of no error", Code(page))));
     assert!(numbers.len() >= 60, "there are {} errors", numbers.len());
     assert_no_faults(&faults);
 }

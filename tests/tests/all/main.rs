@@ -25,6 +25,7 @@ mod schedules;
 mod steps;
 mod sweep;
 mod traffic;
+mod warnings;
 mod whiles;
 
 use proptest::test_runner::{Config, RngSeed};

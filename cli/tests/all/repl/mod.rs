@@ -306,3 +306,13 @@ fn pages_show_what_is_seen() {
         hold(&path, &text, &now);
     }
 }
+
+#[test]
+fn a_function_has_its_warnings_once_where_it_is_entered() {
+    let folder = tempfile::tempdir().unwrap();
+    let said =
+        pipe(folder.path(), "fn f(x: f32[n], by: f32) = g(x)\nfn g(x: f32[n]) = 2 * x\nf([1.0], 3)\nf([2.0], 3)\n");
+    assert_eq!(said.status.code(), Some(0));
+    assert_eq!(text(&said.stderr).matches("warning[W0002]: the parameter `by` is never used").count(), 1);
+    assert!(text(&said.stdout).ends_with("[2.]  # f32[1]\n[4.]  # f32[1]\n"), "{}", text(&said.stdout));
+}
