@@ -137,11 +137,12 @@ impl Context<'_> {
     /// to `i64::MAX`.
     fn exact(&self, size: &Size, inputs: &[impl Given]) -> Option<i128> {
         let atom = |atom: &Atom| match atom {
-            Atom::Symbol(s) => Some(match self.program.symbols.get(*s)?.source {
+            Atom::Symbol(s) => Some(match &self.program.symbols.get(*s)?.source {
                 SymbolSource::Dimension { input, axis } => {
-                    i128::try_from(*inputs.get(input)?.shape().get(axis)?).ok()?
+                    i128::try_from(*inputs.get(*input)?.shape().get(*axis)?).ok()?
                 }
-                SymbolSource::Scalar { input } => integer(inputs.get(input)?.scalar()),
+                SymbolSource::Scalar { input } => integer(inputs.get(*input)?.scalar()),
+                SymbolSource::Solved { value, .. } => self.exact(value, inputs)?,
             }),
             Atom::FloorDiv(a, b) => {
                 let (a, b) = (self.exact(a, inputs)?, self.exact(b, inputs)?);
@@ -191,14 +192,19 @@ impl Context<'_> {
             let symbol = self.program.symbols.get(s)?;
             let name = self.symbol(s);
             let param = |input: usize| self.signature.params.get(input).map(|p| p.name.as_str());
-            let (value, from) = match symbol.source {
+            let (value, from) = match &symbol.source {
                 SymbolSource::Dimension { input, axis } => {
-                    let length = inputs.get(input)?.shape().get(axis)?;
-                    (i128::try_from(*length).ok()?, format!("axis {axis} of {}", param(input)?))
+                    let length = inputs.get(*input)?.shape().get(*axis)?;
+                    (i128::try_from(*length).ok()?, format!("axis {axis} of {}", param(*input)?))
                 }
                 SymbolSource::Scalar { input } => {
-                    let value = integer(inputs.get(input)?.scalar());
-                    (value, format!("the argument {}", param(input)?))
+                    let value = integer(inputs.get(*input)?.scalar());
+                    (value, format!("the argument {}", param(*input)?))
+                }
+                SymbolSource::Solved { input, axis, value } => {
+                    let length = inputs.get(*input)?.shape().get(*axis)?;
+                    let from = format!("axis {axis} of {}, which has length {length}", param(*input)?);
+                    (self.exact(value, inputs)?, from)
                 }
             };
             (name != from).then_some(SizeName { name, value, from })

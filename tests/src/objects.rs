@@ -148,6 +148,10 @@ impl Linked {
         let params: Vec<_> =
             none.inputs().iter().map(|id| (none.buffers[*id].dtype, none.buffers[*id].shape.len())).collect();
         let Ok(binding) = Binding::of_call(&none.symbols, &params, &[], call.inputs) else { return false };
+        // A caller in C gives the sizes that are solved for, and none of them is negative.
+        if none.symbols.iter().any(|(s, symbol)| symbol.source.is_length() && binding.symbol(s) < 0) {
+            return false;
+        }
         to.extend((call.program as i64).to_le_bytes());
         for name in &self.sizes[call.program] {
             let symbol = program.symbols.iter().find(|(_, s)| s.name == name.trim_end_matches('_') || s.name == *name);

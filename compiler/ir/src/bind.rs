@@ -202,18 +202,20 @@ impl Binding {
                 return Err(BindError::InputLength { input, axis, found: given.shape()[axis] });
             }
         }
-        let mut values = SmallVec::new();
+        let mut binding = Binding { symbols: SmallVec::new() };
         for symbol in symbols.values() {
-            values.push(match symbol.source {
+            let value = match symbol.source {
                 SymbolSource::Dimension { input, axis } => {
                     // Array lengths fit `isize`.
                     i64::try_from(inputs[input].shape()[if sabotage::on(Bug::BoundAxis) { 0 } else { axis }])
                         .unwrap_or(i64::MAX)
                 }
                 SymbolSource::Scalar { input } => integer(inputs[input].scalar()),
-            });
+                // Where it wraps, the axis does not have the length that the program requires.
+                SymbolSource::Solved { ref value, .. } => binding.number(value),
+            };
+            binding.symbols.push(value);
         }
-        let binding = Binding { symbols: values };
         for (requirement, r) in requires.iter().enumerate() {
             let size = |s| binding.size(s).map_err(|error| BindError::RequirementSize { requirement, error });
             // All sizes are evaluated first: one without a value is an error even if the

@@ -95,7 +95,7 @@ pub struct Symbol {
 }
 
 /// The source of the value of a size name at a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SymbolSource {
     /// The length of an axis of an input, counted among the inputs.
     Dimension {
@@ -109,12 +109,33 @@ pub enum SymbolSource {
         /// Which input.
         input: usize,
     },
+    /// The number that gives an axis of an input its declared length: `(length - 1) / 2` where that
+    /// is `2 * n + 1`. It may only refer to earlier size names. A program requires that it is not
+    /// negative and gives the axis just that length.
+    Solved {
+        /// Which input.
+        input: usize,
+        /// Which of its axes.
+        axis: usize,
+        /// The number.
+        value: Size,
+    },
+}
+
+impl SymbolSource {
+    /// Whether the value is a length, which is never negative.
+    pub fn is_length(&self) -> bool {
+        match self {
+            SymbolSource::Dimension { .. } | SymbolSource::Solved { .. } => true,
+            SymbolSource::Scalar { .. } => false,
+        }
+    }
 }
 
 /// Whether a size is a length or a number that is not negative.
 pub fn is_length(symbols: &PrimaryMap<SymbolId, Symbol>, size: &Size) -> bool {
     match size.as_symbol() {
-        Some(symbol) => matches!(symbols[symbol].source, SymbolSource::Dimension { .. }),
+        Some(symbol) => symbols[symbol].source.is_length(),
         None => size.as_constant().is_some_and(|n| n >= 0),
     }
 }

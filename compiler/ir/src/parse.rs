@@ -310,24 +310,30 @@ impl<'s> Parser<'s> {
         self.word("symbol")?;
         let name = self.name()?;
         self.mark("=")?;
-        let axis = if self.take_word("value") {
-            None
+        let source = if self.take_word("value") {
+            SymbolSource::Scalar { input: self.of_input()? }
+        } else if self.take_word("dim") {
+            let axis = self.number()?;
+            SymbolSource::Dimension { input: self.of_input()?, axis }
         } else {
+            let value = self.size()?;
+            self.word("for")?;
             self.word("dim")?;
-            Some(self.number()?)
-        };
-        self.word("of")?;
-        self.word("input")?;
-        let input = self.number()?;
-        let source = match axis {
-            Some(axis) => SymbolSource::Dimension { input, axis },
-            None => SymbolSource::Scalar { input },
+            let axis = self.number()?;
+            SymbolSource::Solved { input: self.of_input()?, axis, value }
         };
         let id = self.program.symbols.push(Symbol { name: name.clone(), source });
         match self.symbols.insert(name, id) {
             Some(_) => Err(self.error_before("a size of this name is there already")),
             None => Ok(()),
         }
+    }
+
+    /// `of input 0`
+    fn of_input(&mut self) -> Result<usize> {
+        self.word("of")?;
+        self.word("input")?;
+        self.number()
     }
 
     /// The number of an input or output: the next one unless it is given.

@@ -202,9 +202,12 @@ impl<'a> Printer<'a> {
         self.line(&format!("program @{} {{", name(&program.name)));
         self.depth += 1;
         for symbol in program.symbols.values() {
-            let source = match symbol.source {
+            let source = match &symbol.source {
                 SymbolSource::Dimension { input, axis } => format!("dim {axis} of input {input}"),
                 SymbolSource::Scalar { input } => format!("value of input {input}"),
+                SymbolSource::Solved { input, axis, value } => {
+                    format!("{} for dim {axis} of input {input}", self.size(value))
+                }
             };
             self.line(&format!("symbol {} = {source}", name(&symbol.name)));
         }

@@ -21,7 +21,7 @@ use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, KernelId, Loop, LoopKind,
     Merge, Program, Reducer, Reduction, Role, Statement, SymbolSource, ValueId, While,
 };
-use crate::{Affine, Dtype, Order, Size, print, visit};
+use crate::{Affine, Dtype, Order, Size, SymbolId, print, visit};
 
 /// How deep blocks may nest, so that walking them by recursion is safe.
 pub const MAX_DEPTH: usize = 100;
@@ -98,20 +98,25 @@ fn declarations(program: &Program) -> Result {
             }
         }
     }
-    for symbol in program.symbols.values() {
+    for (id, symbol) in &program.symbols {
         let place = format!("size {}", symbol.name);
-        let (SymbolSource::Dimension { input, .. } | SymbolSource::Scalar { input }) = symbol.source;
+        let (SymbolSource::Dimension { input, .. }
+        | SymbolSource::Scalar { input }
+        | SymbolSource::Solved { input, .. }) = symbol.source;
         let Some(buffer) = inputs.get(input).map(|id| &program.buffers[*id]) else {
             return fail(place, format!("there is no input {input}"));
         };
-        match symbol.source {
-            SymbolSource::Dimension { axis, .. } if axis >= buffer.shape.len() => {
+        match &symbol.source {
+            SymbolSource::Dimension { axis, .. } | SymbolSource::Solved { axis, .. } if *axis >= buffer.shape.len() => {
                 return fail(place, format!("input {input} has no axis {axis}"));
             }
             SymbolSource::Scalar { .. } if !(buffer.shape.is_empty() && buffer.dtype.is_int()) => {
                 return fail(place, format!("input {input} is no integer scalar"));
             }
-            SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } => {}
+            SymbolSource::Solved { value, .. } if !is_of_earlier(value, id) => {
+                return fail(place, "it is solved by a size name that is not there before it");
+            }
+            SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } | SymbolSource::Solved { .. } => {}
         }
     }
     for (n, r) in program.requires.iter().enumerate() {
@@ -120,6 +125,13 @@ fn declarations(program: &Program) -> Result {
         }
     }
     Ok(())
+}
+
+/// Whether a size has no other names than those before this one.
+fn is_of_earlier(size: &Size, symbol: SymbolId) -> bool {
+    let mut earlier = true;
+    size.for_each_symbol(&mut |other| earlier &= other < symbol);
+    earlier
 }
 
 fn buffer(program: &Program, buffer: &Buffer) -> Result {

@@ -83,8 +83,7 @@ impl Checker<'_> {
             [Atom::Symbol(symbol)] => Some(*symbol),
             _ => None,
         };
-        let is_length =
-            |symbol: SymbolId| matches!(self.arena.out.symbols[symbol].source, SymbolSource::Dimension { .. });
+        let is_length = |symbol: SymbolId| self.arena.out.symbols[symbol].source.is_length();
         match difference.terms() {
             [(only, _)] => symbol(only).map(Apart::Zero),
             [(a, c), (b, d)] if c.checked_neg() == Some(*d) => {
@@ -112,7 +111,9 @@ impl Checker<'_> {
                 let message = format!("`{}` and `{}` are two sizes: {sides}", name(a), name(b));
                 let error = Diagnostic::new(codes::SIZES_APART, span, message);
                 let source = |symbol| match self.arena.out.symbols[symbol].source {
-                    SymbolSource::Dimension { input, .. } | SymbolSource::Scalar { input } => input,
+                    SymbolSource::Dimension { input, .. }
+                    | SymbolSource::Scalar { input }
+                    | SymbolSource::Solved { input, .. } => input,
                 };
                 let error = match source(a) == source(b) && edit.is_none() {
                     true => error.note("axes are matched from the last; `let y[i, j] = ...` says which go together"),

@@ -6,7 +6,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind};
-use ir::nest::SymbolSource;
 use ir::size::Atom;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
@@ -133,7 +132,7 @@ impl Facts<'_> {
 
     fn scalars_of(&self, size: &Size, scalars: &mut BTreeSet<SymbolId>) {
         size.for_each_symbol(&mut |s| {
-            if matches!(self.arena.out.symbols[s].source, SymbolSource::Scalar { .. }) {
+            if !self.arena.out.symbols[s].source.is_length() {
                 scalars.insert(s);
             }
         });
@@ -278,7 +277,7 @@ impl Facts<'_> {
             }
             Variable::Product(atoms) => {
                 let length = |a: &Atom| match a {
-                    Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Dimension { .. }),
+                    Atom::Symbol(s) => self.arena.out.symbols[*s].source.is_length(),
                     Atom::FloorDiv(..) | Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
                 };
                 if atoms.iter().all(length) {

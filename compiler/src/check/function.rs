@@ -67,7 +67,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Parameters of the program: a size name for each axis, bound where the name stands alone for
-    /// the first time.
+    /// the first time, or else solved for.
     fn entry_arguments(&mut self, function: &'a ast::Function) -> Option<Vec<ExprId>> {
         let mut types = vec![];
         for param in &function.params {
@@ -92,6 +92,7 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+        self.solve_parameters(function);
         let mut arguments = vec![];
         for (input, (dtype, param)) in types.into_iter().enumerate() {
             let mut shape = vec![];
@@ -113,7 +114,7 @@ impl<'a> Checker<'a> {
         let binds = size.as_symbol().is_some_and(|s| self.arena.out.symbols[s].source == source);
         if !binds {
             // Not a name that this axis binds: the call must bring just this length.
-            let symbol = self.arena.symbol(Symbol { name: format!("{param}_{axis}"), source });
+            let symbol = self.length(input, axis, param);
             self.requirements.require(Requirement {
                 left: Size::symbol(symbol),
                 relation: Relation::Equal,
@@ -135,17 +136,8 @@ impl<'a> Checker<'a> {
         }
         let span = self.ast(id).span;
         if let Some((name, at)) = self.unbound(id) {
-            let message = format!("nothing binds the size `{name}`");
-            let help = match at == span {
-                true => {
-                    format!("a parameter whose type has `{name}` alone for an axis binds it, as in `x: f32[{name}]`")
-                }
-                false => format!(
-                    "a length is not solved for the names in it: name the length itself, `x: f32[m]`, and write what \
-                     `{name}` is by it, as in `m / 2`; or pass `{name}: i64`"
-                ),
-            };
-            self.report.error(Diagnostic::new(codes::UNBOUND_SIZE, at, message).help(help));
+            let error = self.unbound_size(id, name, at);
+            self.report.error(error);
             return None;
         }
         let value = self.expr(id, Some(Dtype::I64), guard)?;
@@ -163,7 +155,7 @@ impl<'a> Checker<'a> {
         None
     }
 
-    /// A name in a size that nothing binds.
+    /// The first name in a size that nothing binds.
     pub(super) fn unbound(&self, id: ast::ExprId) -> Option<(&'a str, Span)> {
         match &self.ast(id).kind {
             ExprKind::Name(name) if self.scope.get(name).is_none() => Some((name, self.ast(id).span)),
@@ -577,6 +569,8 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+        let axes: Vec<_> = checks.iter().map(|(_, _, dim, length, span)| (*dim, length.clone(), *span)).collect();
+        self.solve_arguments(&axes)?;
         for (param, axis, dim, length, span) in checks {
             let declared = self.size(dim, guard)?;
             let found = Side::new(&length, format!("axis {axis} of the argument `{}`", param.name.text));

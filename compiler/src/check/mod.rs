@@ -22,6 +22,7 @@
 //! | `modules` | which function a name means in each file of the program |
 //! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
+//! | `solve` | sizes that the lengths of parameters are solved for |
 //! | `equal` | equations of sizes |
 //! | `stated` | the conditions that signatures state |
 //! | `expr` | one expression: operators, `if`, casts |
@@ -80,6 +81,7 @@ mod report;
 mod requirements;
 mod scope;
 mod signature;
+mod solve;
 mod sorts;
 mod stated;
 mod suffix;

@@ -2,7 +2,6 @@
 //! greatest values, and which of them cannot wrap.
 
 use ir::checked::{Extent, IndexId};
-use ir::nest::SymbolSource;
 use ir::size::Atom;
 use ir::{Affine, Size};
 
@@ -73,10 +72,10 @@ impl Facts<'_> {
     fn range_of_atom(&self, atom: &Atom, scalars: Scalars) -> Option<Range> {
         let most = i128::from(MAX_SCALAR);
         match atom {
-            Atom::Symbol(s) => Some(match (self.arena.out.symbols[*s].source, scalars) {
-                (SymbolSource::Dimension { .. }, _) => (0, most),
-                (SymbolSource::Scalar { .. }, Scalars::Bounded) => (-most, most),
-                (SymbolSource::Scalar { .. }, Scalars::Any) => (i64::MIN.into(), i64::MAX.into()),
+            Atom::Symbol(s) => Some(match (self.arena.out.symbols[*s].source.is_length(), scalars) {
+                (true, _) => (0, most),
+                (false, Scalars::Bounded) => (-most, most),
+                (false, Scalars::Any) => (i64::MIN.into(), i64::MAX.into()),
             }),
             Atom::FloorDiv(a, b) => {
                 let b = i128::from(b.as_constant().filter(|b| *b > 0)?);
@@ -101,7 +100,7 @@ impl Facts<'_> {
     /// Whether an atom is a length, or a quotient of a small size.
     fn is_length(&self, atom: &Atom) -> bool {
         match atom {
-            Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Dimension { .. }),
+            Atom::Symbol(s) => self.arena.out.symbols[*s].source.is_length(),
             Atom::FloorDiv(a, b) => b.as_constant().is_some_and(|b| b > 0) && self.is_small(a),
             Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
         }
@@ -110,7 +109,7 @@ impl Facts<'_> {
     /// Whether a size is known not to be below -2^63.
     pub fn stays_above(&self, size: &Size) -> bool {
         let scalar = |atom: &Atom| match atom {
-            Atom::Symbol(s) => matches!(self.arena.out.symbols[*s].source, SymbolSource::Scalar { .. }),
+            Atom::Symbol(s) => !self.arena.out.symbols[*s].source.is_length(),
             Atom::FloorDiv(..) | Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
         };
         let mut scalars = 0;

@@ -44,7 +44,9 @@ impl Signature {
             requires: vec![],
         };
         let named = named(checked);
-        let says = |r: &&Requirement| r.purpose != Purpose::Value && !is_declared(checked, &named, r);
+        let says = |r: &&Requirement| {
+            r.purpose != Purpose::Value && !is_declared(checked, &named, r) && !is_of_solved(checked, r)
+        };
         let shown: Vec<&Requirement> = checked.requires.iter().filter(says).collect();
         let strongest = strongest(&shown);
         let mut said = BTreeSet::new();
@@ -78,6 +80,15 @@ fn is_declared(checked: &Checked, named: &BTreeSet<SymbolId>, requirement: &Requ
         });
     }
     unnamed
+}
+
+/// Whether a requirement only says that a size that is solved for is a length.
+fn is_of_solved(checked: &Checked, requirement: &Requirement) -> bool {
+    let solved = |size: &Size| {
+        size.as_symbol().is_some_and(|s| matches!(checked.symbols[s].source, SymbolSource::Solved { .. }))
+    };
+    let Requirement { left, right, purpose, .. } = requirement;
+    left.is_zero() && solved(right) || *purpose == Purpose::Scalar && (solved(left) || solved(right))
 }
 
 /// A requirement as "a size is at least 0": that size without its constant and the sizes that lift

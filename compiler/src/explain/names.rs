@@ -201,7 +201,9 @@ impl Sizes {
                     let param = checked.params.get(input).map_or("?", |p| p.name.as_str());
                     format!("size({param}, {axis})")
                 }
-                SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } => symbol.name.clone(),
+                SymbolSource::Dimension { .. } | SymbolSource::Scalar { .. } | SymbolSource::Solved { .. } => {
+                    symbol.name.clone()
+                }
             });
         }
         for Requirement { left, relation, right, .. } in &checked.requires {

@@ -19,12 +19,40 @@ fn a_size_is_made_of_sizes() {
         ("fn f(x: f32[n], y: f32[n / 0]) = y", &format!("E0116 at `n / 0`: {NO_SIZE}")),
         ("fn f(x: f32[n], y: f32[n / -2]) = y", &format!("E0116 at `n / -2`: {NO_SIZE}")),
         ("fn f(x: f32[n], y: f32[n % 2]) = y", &format!("E0116 at `n % 2`: {NO_SIZE}")),
-        (
-            "fn f(x: f32[-n]) = x",
-            "E0117 at `n`: nothing binds the size `n`; help: a length is not solved for the names in it: name the length itself, \
-             `x: f32[m]`, and write what `n` is by it, as in `m / 2`; or pass `n: i64`",
-        ),
     ]);
+}
+
+/// A length is solved for the one name in it that nothing else binds, in any order of the
+/// parameters.
+#[test]
+fn lengths_are_solved_for_names() {
+    expect(&[
+        ("fn f(x: f32[2 * n]) = x[:n] + x[n:]", "f32[n]"),
+        ("fn f(x: f32[n + 1], y: f32[n]) = x[1:] + y", "f32[n]"),
+        ("fn f(y: f32[n], x: f32[n + 1]) = x[1:] + y", "f32[n]"),
+        ("fn f(x: f32[n + 1], y: f32[2 * (n - 1) + n]) = y[:n]", "f32[n]"),
+        ("fn f(x: f32[n - 2]) = x", "f32[n - 2]"),
+        ("fn f(x: f32[n + k - 1], k: i64) = iota(n)", "i64[n]"),
+        ("fn f(x: f32[n + k - 1], w: f32[k]) = iota(n)", "i64[n]"),
+        // A name that is solved for leaves one in the other length.
+        ("fn f(x: f32[n + m], y: f32[2 * m]) = iota(n) * 2", "i64[n]"),
+        ("fn g(x: f32[2 * n]) = x[:n] + x[n:]\nfn f(x: f32[4 * k]) = g(x)", "f32[2 * k]"),
+        (
+            "fn g(x: f32[2 * n]) = x[:n] + x[n:]\nfn f(x: f32[k]) = g(x)",
+            "f32[k / 2] where k == 2 * (k / 2) and k / 2 == k - k / 2",
+        ),
+        ("fn g(x: f32[n + 1]) = x[:n]\nfn f(x: f32[k]) = g(x)", "f32[k - 1] where k >= 1"),
+    ]);
+    insta::assert_snapshot!(super::check::outcomes(&[
+        "fn f(x: f32[-n]) = x",
+        "fn f(x: f32[n * n]) = x",
+        "fn f(x: f32[n / 2]) = x",
+        "fn f(x: f32[n + m]) = x",
+        "fn f(x: f32[n + m], y: f32[n - m]) = x",
+        "fn f(x: f32[n * k], k: i64) = x",
+        "fn g(x: f32[2 * n]) = x\nfn f(x: f32[3]) = g(x)",
+        "fn g(x: f32[n + 2]) = x\nfn f(x: f32[1]) = g(x)",
+    ]));
 }
 
 /// In a size, a parameter is the number that it holds, whatever its type: nothing wraps and nothing

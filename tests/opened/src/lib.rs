@@ -91,13 +91,14 @@ impl Opened {
         let params: Vec<_> = program.inputs().iter().map(param).collect();
         let Ok(binding) = Binding::of_call(&program.symbols, &params, &[], inputs) else { return Ok(None) };
         let mut declared = program.requires.iter().filter(|r| r.purpose == Purpose::Declared);
-        if declared.any(|r| binding.size(&r.left) != binding.size(&r.right)) {
+        let differs = declared.any(|r| binding.size(&r.left) != binding.size(&r.right));
+        if differs || self.sizes().any(|s| binding.symbol(s) < 0) {
             return Ok(None);
         }
         let sizes: Vec<u64> = self.sizes().map(|s| binding.symbol(s) as u64).collect();
         let scalars = program.symbols.values().filter_map(|symbol| match symbol.source {
             SymbolSource::Scalar { input } => Some(word(&inputs[input])),
-            SymbolSource::Dimension { .. } => None,
+            SymbolSource::Dimension { .. } | SymbolSource::Solved { .. } => None,
         });
         let shaped: Vec<usize> = program.outputs().iter().map(|id| program.buffers[*id].shape.len()).collect();
         let mut needs = vec![0i64; 1 + shaped.iter().sum::<usize>()];
@@ -153,9 +154,8 @@ impl Opened {
                 requires.iter().filter(|r| r.purpose == Purpose::Declared && r.relation == Relation::Equal);
             declared.any(|r| r.left.as_symbol() == Some(s))
         };
-        let dimensions =
-            self.program.symbols.iter().filter(|(_, s)| matches!(s.source, SymbolSource::Dimension { .. }));
-        dimensions.map(|(s, _)| s).filter(move |s| !is_declared(*s))
+        let lengths = self.program.symbols.iter().filter(|(_, s)| s.source.is_length());
+        lengths.map(|(s, _)| s).filter(move |s| !is_declared(*s))
     }
 
     fn symbol(&self, name: &str) -> Result<*const u8, String> {

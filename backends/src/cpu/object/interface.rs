@@ -102,7 +102,10 @@ impl<'p> Interface<'p> {
         let origin = |(s, symbol): (SymbolId, &ir::nest::Symbol)| {
             let origin = match symbol.source {
                 SymbolSource::Scalar { input } => Origin::Scalar(input),
-                SymbolSource::Dimension { .. } => declared(s).map_or(Origin::Given, Origin::Declared),
+                // A caller gives the number that is solved for by the engines.
+                SymbolSource::Dimension { .. } | SymbolSource::Solved { .. } => {
+                    declared(s).map_or(Origin::Given, Origin::Declared)
+                }
             };
             (s, origin)
         };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::hoist::Depths;
 use crate::effects::Access;
-use crate::nest::{BufferId, Extent, IndexId, Program, Relation, Statement, Subscript, SymbolSource, ValueId};
+use crate::nest::{BufferId, Extent, IndexId, Program, Relation, Statement, Subscript, ValueId};
 use crate::size::Atom;
 use crate::{Affine, Size};
 
@@ -214,7 +214,7 @@ impl<'a> Inside<'a> {
     /// Whether a size is a sum of lengths, and quotients of lengths, with no negative coefficient.
     fn never_negative(&self, size: &Size) -> bool {
         let atom = |atom: &Atom| match atom {
-            Atom::Symbol(s) => matches!(self.program.symbols[*s].source, SymbolSource::Dimension { .. }),
+            Atom::Symbol(s) => self.program.symbols[*s].source.is_length(),
             Atom::FloorDiv(a, b) => self.never_negative(a) && b.as_constant().is_some_and(|b| b > 0),
             Atom::KeyedChunk(_) => true,
             Atom::Overflow(_) => false,

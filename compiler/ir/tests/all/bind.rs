@@ -44,6 +44,24 @@ fn arguments_are_bound_however_they_are_lent() {
 }
 
 #[test]
+fn sizes_are_solved_for() {
+    let p = program(
+        "program @p { symbol x_0 = dim 0 of input 0 symbol n = (x_0 - 1) / 2 for dim 0 of input 0 input %x: f32[2 * n + 1]
+         output %r: f32[n] require x_0 == 2 * n + 1 as \"left\", \"right\" at 0..0
+         require 0 <= n as \"left\", \"right\" at 0..0
+         kernel @k { parallel i < n { v0 = load %x[i] store %r[i], v0 } } }",
+    );
+    let bind = |length| {
+        let x = Array::zeros(Dtype::F32, &[length]).unwrap();
+        Binding::new(&p, &[x.as_ref()]).map(|binding| binding.symbol(SymbolId::from_u32(1))).map_err(|e| match e {
+            BindError::Requirement { requirement, left, right } => (requirement, left, right),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!([7, 1, 6, 0].map(bind), [Ok(3), Ok(0), Err((0, 6, 5)), Err((0, 0, -1))]);
+}
+
+#[test]
 fn a_requirement_is_void_where_a_size_is_empty() {
     let p = program(
         "program @p { symbol n = dim 0 of input 0 symbol m = dim 0 of input 1 symbol k = dim 0 of input 2

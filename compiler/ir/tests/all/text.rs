@@ -7,6 +7,7 @@ use proptest::prelude::*;
 const PROGRAM: &str = r#"program @"all of it" {
   symbol n = dim 0 of input 0
   symbol "v1" = value of input 2
+  symbol m = (n - 1) / 2 for dim 1 of input 0
   input %x: f32[n, 3]
   input 2 %k: i32
   input 1 %idx: i64[(n + 1) / 2]

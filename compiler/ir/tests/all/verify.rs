@@ -61,6 +61,7 @@ fn declarations() {
         ("symbol n = dim 1 of input 0 input %x: f32[3]", "size n: input 0 has no axis 1"),
         ("symbol n = value of input 0 input %x: f32", "size n: input 0 is no integer scalar"),
         ("symbol n = value of input 0 input %x: i32[2]", "size n: input 0 is no integer scalar"),
+        ("symbol n = 3 for dim 1 of input 0 input %x: f32[3]", "size n: input 0 has no axis 1"),
         ("input 1 %x: f32", "inputs: are not numbered from 0 without gaps: there is no number 0"),
         ("input %x: f32 input 0 %y: f32", "inputs: are not numbered from 0 without gaps: there is no number 1"),
         ("output %x: f32 output 2 %y: f32", "outputs: are not numbered from 0 without gaps: there is no number 1"),
