@@ -111,6 +111,39 @@ fn a_recurrence_that_does_not_refer_to_itself() {
 }
 
 #[test]
+fn a_reducer_that_looks_at_all_elements_for_each_index() {
+    let prefix = ["W0006 all elements are looked at for each prefix"];
+    let by_key = ["W0006 all elements are looked at for each key"];
+    let body = |reducer: &str| f(&[&format!("let y[i < n] = {reducer}"), "y"]);
+    for reducer in [
+        "sum[j < n](if j <= i then x[j] else 0)",
+        "sum[j < n](if i > j then (x[j] + 1) * 2 else 0.0)",
+        "sum[j < n]((if (j <= i) then x[j] else 0))",
+        "max[j < n where j <= i](x[j])",
+    ] {
+        warns(&body(reducer), &prefix);
+    }
+    for reducer in [
+        "sum[j](if i64(x[j]) == i then x[j] else 0)",
+        "sum[j < n](if i == i64(x[j]) then 1 else 0)",
+        "sum[j < n]((if (i64(x[j]) == i) then (x[j] + 1) else 0))",
+    ] {
+        warns(&body(reducer), &by_key);
+    }
+    for reducer in [
+        "sum[j <= i](x[j])",
+        "sum[j where i64(x[j]) == i](x[j])",
+        "sum[j < n](if j <= i then x[j] * i else 0)",
+        "sum[j < n](if j <= i then x[j] else 1)",
+        "sum[j < n](if j == i then x[j] else 0)",
+        "mean[j < n where j <= i](x[j])",
+        "sum[j](if x[j] > 0 then x[j] else 0)",
+    ] {
+        warns(&body(reducer), &[]);
+    }
+}
+
+#[test]
 fn no_program_that_is_shown_to_users_has_one() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources: Vec<(String, String)> = vec![];

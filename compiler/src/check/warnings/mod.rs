@@ -5,6 +5,7 @@
 
 mod functions;
 mod names;
+mod reducers;
 
 use grammar::ast::{File, Function, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
@@ -17,6 +18,7 @@ pub mod codes {
         UNUSED_FUNCTION = 1003, "a function that `main` does not need";
         UNUSED_USE = 1004, "a `use` that is not needed";
         NO_RECURRENCE = 1005, "a `let rec` that does not refer to itself";
+        QUADRATIC = 1006, "a reducer that looks at all elements for each index";
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use grammar::Diagnostic;
 use grammar::ast::{Binder, Definition, Equation, ExprId, ExprKind, File, Function, Let, Name, Pattern, Results, Span};
 
+use super::reducers::Reducer;
 use super::{codes, is_meant, underscore};
 
 /// The warnings about the names of a function.
@@ -20,8 +21,8 @@ pub(super) fn unused(file: &File, function: &Function) -> Vec<Diagnostic> {
 }
 
 /// The kind of thing that a name stands for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+#[derive(Clone, Copy)]
+enum Kind<'a> {
     Parameter,
     Let,
     /// One name of a `let` that has several.
@@ -30,14 +31,16 @@ enum Kind {
     Recurrence,
     /// A length of parameters.
     Size,
-    /// An index, or a state of a loop.
+    /// An index of a `let`.
+    Index(&'a Binder),
+    /// Another index, or a state of a loop.
     Other,
 }
 
 struct Declared<'a> {
     text: &'a str,
     span: Span,
-    kind: Kind,
+    kind: Kind<'a>,
     used: bool,
 }
 
@@ -69,7 +72,7 @@ impl<'a> Walk<'a> {
                 match self.find(name) {
                     Some(number) => {
                         let known = &mut self.names.0[number];
-                        known.used |= is_use || known.kind == Kind::Parameter;
+                        known.used |= is_use || matches!(known.kind, Kind::Parameter);
                     }
                     None => self.push(name, span, Kind::Size),
                 }
@@ -89,12 +92,12 @@ impl<'a> Walk<'a> {
         self.scope.iter().rev().copied().find(|number| self.names.0[*number].text == name)
     }
 
-    fn push(&mut self, text: &'a str, span: Span, kind: Kind) {
+    fn push(&mut self, text: &'a str, span: Span, kind: Kind<'a>) {
         self.scope.push(self.names.0.len());
         self.names.0.push(Declared { text, span, kind, used: false });
     }
 
-    fn declare(&mut self, name: &'a Name, kind: Kind) {
+    fn declare(&mut self, name: &'a Name, kind: Kind<'a>) {
         self.push(&name.text, name.span, kind);
     }
 
@@ -109,7 +112,7 @@ impl<'a> Walk<'a> {
     fn statement(&mut self, one: &'a Let) {
         match &one.definition {
             Definition::Values { target, value } => {
-                self.under(&target.binders, &[*value]);
+                self.under(&target.binders, Kind::Index, &[*value]);
                 let kind = match target.pattern {
                     Pattern::Name(_) => Kind::Let,
                     Pattern::Tuple(_) => Kind::Part,
@@ -126,7 +129,7 @@ impl<'a> Walk<'a> {
         let mut refers = false;
         for (k, equation) in equations.iter().enumerate() {
             let used = self.names.0[first + k].used;
-            self.under(&equation.binders, &[equation.value]);
+            self.under(&equation.binders, |_| Kind::Other, &[equation.value]);
             refers |= self.names.0[first..][..equations.len()].iter().any(|declared| declared.used);
             // An array that only its own elements need is not used.
             self.names.0[first + k].used = used;
@@ -145,11 +148,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Expressions that some indices are in scope of.
-    fn under(&mut self, binders: &'a [Binder], exprs: &[ExprId]) {
+    fn under(&mut self, binders: &'a [Binder], kind: impl Fn(&'a Binder) -> Kind<'a>, exprs: &[ExprId]) {
         let depth = self.scope.len();
         for binder in binders {
             binder.bounds().for_each(|bound| self.expr(bound.limit));
-            self.declare(&binder.name, Kind::Other);
+            self.declare(&binder.name, kind(binder));
         }
         exprs.iter().for_each(|id| self.expr(*id));
         self.scope.truncate(depth);
@@ -167,14 +170,23 @@ impl<'a> Walk<'a> {
                     self.names.0[number].used = true;
                 }
             }
-            ExprKind::Reduce { binders, filter, body, .. } => {
+            ExprKind::Reduce { callee, binders, filter, body } => {
+                if let [binder] = binders.as_slice() {
+                    let reducer = Reducer { callee: &callee.text, binder, filter: *filter, body: *body };
+                    let outer = |name: &str| match self.names.0[self.find(name)?].kind {
+                        Kind::Index(binder) => Some(binder),
+                        _ => None,
+                    };
+                    let warning = reducer.warning(file, &outer);
+                    self.found.extend(warning);
+                }
                 let parts: Vec<ExprId> = filter.iter().copied().chain([*body]).collect();
-                self.under(binders, &parts);
+                self.under(binders, |_| Kind::Other, &parts);
             }
             ExprKind::Loop(one) => {
                 one.states.iter().for_each(|state| self.expr(state.first));
                 let depth = self.scope.len();
-                self.under(one.counter.as_slice(), &[]);
+                self.under(one.counter.as_slice(), |_| Kind::Other, &[]);
                 one.counter.iter().for_each(|counter| self.declare(&counter.name, Kind::Other));
                 one.states.iter().for_each(|state| self.declare(&state.name, Kind::Other));
                 one.condition.iter().for_each(|condition| self.expr(*condition));
@@ -190,7 +202,7 @@ impl Names<'_> {
     /// A size that is used needs a parameter that brings it: if the value of none of these is used,
     /// the first one is there for its size.
     fn sizes_use_parameters(&mut self, file: &File, function: &Function) {
-        let sizes = self.0.iter().filter(|name| name.kind == Kind::Size && name.used);
+        let sizes = self.0.iter().filter(|name| matches!(name.kind, Kind::Size) && name.used);
         let sizes: Vec<String> = sizes.map(|size| size.text.to_owned()).collect();
         for size in sizes {
             let bring = |brings: &dyn Fn(ExprId) -> bool| -> BTreeSet<Span> {
@@ -219,7 +231,7 @@ impl Names<'_> {
                 Kind::Let | Kind::Part | Kind::Recurrence => {
                     (codes::UNUSED_LET, format!("`{}` is never used", name.text))
                 }
-                Kind::Size | Kind::Other => return None,
+                Kind::Size | Kind::Index(_) | Kind::Other => return None,
             };
             let warning = Diagnostic::new(code, name.span, message);
             let meant = format!("_{}", name.text);
@@ -235,7 +247,7 @@ impl Names<'_> {
 }
 
 /// The names in an expression, and where each stands.
-fn names(file: &File, id: ExprId) -> impl Iterator<Item = (&str, Span)> {
+pub(super) fn names(file: &File, id: ExprId) -> impl Iterator<Item = (&str, Span)> + Clone {
     let (mut pending, mut found) = (vec![id], vec![]);
     while let Some(id) = pending.pop() {
         let expr = &file.exprs[id];
