@@ -86,9 +86,7 @@ impl CompileError {
             codes::FAULT => Some("please report it, with the program".to_owned()),
             codes::LEFT_OUT => Some("build `fuseloop` with that feature, or choose another device".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
-            codes::LOOP_FORM => {
-                Some("give it a counter that sizes end, `t < n`, and no condition, or scalars for states".to_owned())
-            }
+            codes::LOOP_FORM => Some("let one loop take the steps of all indices, outside of any `if`".to_owned()),
             codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
@@ -127,11 +125,11 @@ impl From<PipelineError> for CompileError {
         let code = match &error {
             PipelineError::Lower(LowerError::TooLarge) => codes::TOO_LARGE,
             PipelineError::Lower(LowerError::TooDeep) => codes::TOO_DEEP,
-            PipelineError::Lower(LowerError::Loop(_)) => codes::LOOP_FORM,
+            PipelineError::Lower(LowerError::Loop(..)) => codes::LOOP_FORM,
             PipelineError::Lower(LowerError::Malformed(_)) | PipelineError::Broken { .. } => codes::FAULT,
         };
         let mut error_here = CompileError::of(code, error.to_string());
-        if let PipelineError::Lower(LowerError::Loop(origin)) = error {
+        if let PipelineError::Lower(LowerError::Loop(origin, _)) = error {
             error_here.report.labels = place(&(origin.start as usize..origin.end as usize), "");
         }
         error_here

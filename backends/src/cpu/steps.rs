@@ -35,16 +35,26 @@ pub(super) struct Steps<'r, 'w> {
 }
 
 impl Steps<'_, '_> {
-    /// Runs a sequence. It is inlined, as a kernel is, for the sake of calls on a few elements.
+    /// Runs a sequence, or its beginning, to an exit with a condition that does not hold. Returns
+    /// whether it ran to the end. It is inlined, as a kernel is, for the sake of calls on a few
+    /// elements.
     #[inline]
-    pub(super) fn sequence(&mut self, nodes: &[Node]) -> Result<(), RunError> {
+    pub(super) fn sequence(&mut self, nodes: &[Node]) -> Result<bool, RunError> {
         for node in nodes {
             match node {
                 Node::Kernel(id) => self.kernel(id.index())?,
                 Node::Repeat(repeat) => self.repeat(repeat)?,
+                Node::Exit { unless } => {
+                    // SAFETY: an exit's condition is a `bool` without axes (`ir::verify`), so the
+                    // buffer has a byte; it has contents, because it is an input, a constant, or
+                    // stored by a kernel that has run. No kernel runs now.
+                    if unsafe { *self.addresses[unless.index()].0 } == 0 {
+                        return Ok(false);
+                    }
+                }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     #[inline]
@@ -79,8 +89,10 @@ impl Steps<'_, '_> {
             self.addresses[current.index()] = self.addresses[initial.index()];
             self.addresses[next.index()] = self.initial_addresses[next.index()];
         }
-        for _ in 0..self.binding.number(&repeat.trips) {
-            self.sequence(&repeat.body)?;
+        for _ in 0..repeat.trips.as_ref().map_or(i64::MAX, |trips| self.binding.number(trips)) {
+            if !self.sequence(&repeat.body)? {
+                break;
+            }
             repeat.carried.iter().for_each(|carried| self.exchange(carried));
         }
         Ok(())

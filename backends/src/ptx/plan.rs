@@ -124,9 +124,8 @@ impl Module {
         let mut memory = Memory { end: 0 };
         // The record of a failed check comes first, at offset 0.
         memory.take(FAULT)?;
-        let carried: Vec<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
-        let carried: BTreeMap<BufferId, usize> = carried.into_iter().zip(0..).collect();
-        let mut layout = Layout { program, binding: &binding, memory, buffers: BTreeMap::new(), carried };
+        let in_tree: BTreeMap<BufferId, usize> = program.in_tree().zip(0..).collect();
+        let mut layout = Layout { program, binding: &binding, memory, buffers: BTreeMap::new(), in_tree };
         let mut constants = vec![];
         for (id, buffer) in &program.buffers {
             let word = match &buffer.role {
@@ -146,8 +145,8 @@ impl Module {
         // Kernels run one after another, so their scratch can share memory.
         let shared = layout.memory.end;
         let mut end = shared;
-        let mut places = vec![Word::Number(0); layout.carried.values().max().map_or(0, |last| last + 1)];
-        layout.carried.iter().for_each(|(id, place)| places[*place] = layout.buffers[id]);
+        let mut places = vec![Word::Number(0); layout.in_tree.values().max().map_or(0, |last| last + 1)];
+        layout.in_tree.iter().for_each(|(id, place)| places[*place] = layout.buffers[id]);
         let (mut launches, mut numbers) = (vec![], vec![]);
         for kernel in &self.kernels {
             layout.memory.end = shared;
@@ -156,7 +155,7 @@ impl Module {
             launches.extend(planned);
             end = end.max(layout.memory.end);
         }
-        let steps = steps(&program.body, &binding, &layout.carried, &numbers);
+        let steps = steps(&program.body, &binding, &layout.in_tree, &numbers);
         let results = program.outputs().into_iter().map(|id| call::bytes(program, &binding, id));
         let results = results.collect::<Result<_, _>>()?;
         Ok(Plan { binding, own: end, constants, launches, steps, places, results })
@@ -170,8 +169,8 @@ struct Layout<'p> {
     memory: Memory,
     /// The argument that kernels get for each buffer.
     buffers: BTreeMap<BufferId, Word>,
-    /// The number of the place of each carried buffer.
-    carried: BTreeMap<BufferId, usize>,
+    /// The number of the place of each buffer that loops over kernels carry or end by.
+    in_tree: BTreeMap<BufferId, usize>,
 }
 
 impl Layout<'_> {
@@ -195,7 +194,7 @@ impl Layout<'_> {
 
     /// The launch of a kernel, with memory for its scratch; `None` if it has no iterations.
     fn launch(&mut self, kernel: &Kernel, facts: Facts) -> Result<Option<Planned>, CallError> {
-        let Layout { program, binding, memory, buffers, carried: places } = self;
+        let Layout { program, binding, memory, buffers, in_tree: places } = self;
         let value = |size: &Size| binding.number(size);
         let variant = kernel.variant(&value, facts);
         let blocks = variant.blocks(&value, kernel.checks);
@@ -248,23 +247,25 @@ impl Layout<'_> {
     }
 }
 
-/// The steps of a sequence. `numbers` has the launch of each kernel that is launched, and `carried`
-/// the number of the place of each carried buffer.
+/// The steps of a sequence. `numbers` has the launch of each kernel that is launched, and `places`
+/// the number of the place of each buffer in the tree.
 fn steps(
     nodes: &[Node],
     binding: &Binding,
-    carried: &BTreeMap<BufferId, usize>,
+    places: &BTreeMap<BufferId, usize>,
     numbers: &[Option<usize>],
 ) -> Vec<Step> {
     let step = |node: &Node| match node {
         Node::Kernel(id) => numbers[id.index()].map(Step::Launch),
         Node::Repeat(repeat) => {
-            let body = steps(&repeat.body, binding, carried, numbers);
-            let trips = u64::try_from(binding.number(&repeat.trips)).unwrap_or(0);
-            let carried = repeat.carried.iter().map(|three| three.buffers().map(|id| carried[&id])).collect();
+            let body = steps(&repeat.body, binding, places, numbers);
+            let trips = repeat.trips.as_ref().map(|trips| u64::try_from(binding.number(trips)).unwrap_or(0));
+            let trips = trips.unwrap_or(u64::MAX);
+            let carried = repeat.carried.iter().map(|three| three.buffers().map(|id| places[&id])).collect();
             // All that a loop without launches carries is empty.
             (!body.is_empty()).then_some(Step::Repeat(Repeat { trips, carried, body }))
         }
+        Node::Exit { unless } => Some(Step::Exit(places[unless])),
     };
     nodes.iter().filter_map(step).collect()
 }

@@ -14,7 +14,7 @@ use ir::nest::SiteId;
 use super::compile::Module;
 use super::emit::Argument;
 use super::plan::{FAULT, Plan};
-use super::steps::{Sequence, count};
+use super::steps::{Sequence, Visitor, count};
 use super::{Phases, Target};
 use crate::call;
 use crate::error::RunError as CallError;
@@ -246,23 +246,9 @@ impl<D: Device> Runner<D> {
         let Some(frame) = &self.frame else { return Ok(()) };
         let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
         let mut sequence = Sequence::new(&frame.plan, frame.own, &addresses, inputs.len());
-        // Loops may come to more launches than there should be events at once.
-        let (mut batch, mut kernels) = (vec![], vec![]);
-        let mut time = |batch: &mut Vec<_>, kernels: &mut Vec<usize>| {
-            for (of, lap) in kernels.drain(..).zip(self.device.timed(batch)?) {
-                if let Some(time) = times.get_mut(of) {
-                    *time += lap;
-                }
-            }
-            batch.clear();
-            Ok(())
-        };
-        let timed = sequence.each(&mut |number, launch| {
-            batch.push(launch.clone());
-            kernels.push(frame.plan.launches[number].of);
-            if batch.len() as u64 == MOST_RECORDED { time(&mut batch, &mut kernels) } else { Ok(()) }
-        });
-        timed.and_then(|()| time(&mut batch, &mut kernels)).map_err(RunError::Device)?;
+        let run = Run { device: &mut self.device, fault: self.faults.then_some(frame.own) };
+        let mut timed = Timed { run, plan: &frame.plan, batch: vec![], kernels: vec![], times };
+        sequence.each(&mut timed).and_then(|()| timed.time()).map_err(RunError::Device)?;
         self.check_fault()
     }
 
@@ -458,7 +444,8 @@ impl<D: Device> Runner<D> {
         {
             return self.device.replay(frame.recording.insert(recording)).map_err(RunError::Device);
         }
-        sequence.each(&mut |_, launch| self.device.launch(launch)).map_err(RunError::Device)
+        let fault = self.faults.then_some(frame.own);
+        sequence.each(&mut Run { device: &mut self.device, fault }).map_err(RunError::Device)
     }
 
     /// Waits for the outcome of checks, if there are any.
@@ -476,6 +463,77 @@ impl<D: Device> Runner<D> {
 impl<D: Device> Drop for Runner<D> {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Launches the kernels of a call.
+struct Run<'d, D> {
+    device: &'d mut D,
+    /// The address of the record of a failed check, if there are checks.
+    fault: Option<u64>,
+}
+
+impl<D: Device> Run<'_, D> {
+    /// Whether the `bool` at an address is true, and no check has failed: after that the memory is
+    /// garbage, and a loop might never end.
+    fn holds(&mut self, address: u64) -> Result<bool, D::Error> {
+        let (mut condition, mut record) = ([0], [0; FAULT]);
+        self.device.download(address, &mut condition)?;
+        if let Some(address) = self.fault {
+            self.device.download(address, &mut record)?;
+        }
+        Ok(condition != [0] && fault(&record).is_none())
+    }
+}
+
+impl<D: Device> Visitor<'_> for Run<'_, D> {
+    type Error = D::Error;
+
+    fn launch(&mut self, _: usize, launch: &Launch<'_>) -> Result<(), D::Error> {
+        self.device.launch(launch)
+    }
+
+    fn holds(&mut self, address: u64) -> Result<bool, D::Error> {
+        Run::holds(self, address)
+    }
+}
+
+/// Launches the kernels of a call in batches and takes their time: loops may come to more launches
+/// than there should be events at once.
+struct Timed<'p, 'd, D> {
+    run: Run<'d, D>,
+    plan: &'p Plan,
+    batch: Vec<Launch<'p>>,
+    /// The kernel that each launch of the batch belongs to.
+    kernels: Vec<usize>,
+    /// The time of each kernel so far.
+    times: &'d mut [Duration],
+}
+
+impl<D: Device> Timed<'_, '_, D> {
+    fn time(&mut self) -> Result<(), D::Error> {
+        for (of, lap) in self.kernels.drain(..).zip(self.run.device.timed(&self.batch)?) {
+            if let Some(time) = self.times.get_mut(of) {
+                *time += lap;
+            }
+        }
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+impl<'p, D: Device> Visitor<'p> for Timed<'p, '_, D> {
+    type Error = D::Error;
+
+    fn launch(&mut self, number: usize, launch: &Launch<'p>) -> Result<(), D::Error> {
+        self.batch.push(launch.clone());
+        self.kernels.push(self.plan.launches[number].of);
+        if self.batch.len() as u64 == MOST_RECORDED { self.time() } else { Ok(()) }
+    }
+
+    fn holds(&mut self, address: u64) -> Result<bool, D::Error> {
+        self.time()?;
+        self.run.holds(address)
     }
 }
 

@@ -2,6 +2,8 @@
 //! kernels as loops. Each buffer that a loop carries has the memory of two temporaries, which are
 //! exchanged after every iteration: only addresses in the arguments of launches change.
 
+use std::convert::Infallible;
+
 use super::plan::{Plan, Word};
 use super::run::Launch;
 
@@ -11,23 +13,53 @@ pub(super) enum Step {
     Launch(usize),
     /// Repeats steps.
     Repeat(Repeat),
+    /// Ends the loop around it unless the `bool` in this place is true.
+    Exit(usize),
 }
 
 /// A loop over launches.
 pub(super) struct Repeat {
+    /// How often, unless an exit ends the loop earlier.
     pub(super) trips: u64,
     /// The carried buffers: `initial`, `current` and `next`, as numbers of places of the plan.
     pub(super) carried: Vec<[usize; 3]>,
     pub(super) body: Vec<Step>,
 }
 
-/// How many launches steps come to.
+/// How many launches steps come to; more than any number if data tells.
 pub(super) fn count(steps: &[Step]) -> u64 {
     let each = |step: &Step| match step {
         Step::Launch(_) => 1,
         Step::Repeat(repeat) => repeat.trips.saturating_mul(count(&repeat.body)),
+        Step::Exit(_) => u64::MAX,
     };
     steps.iter().map(each).fold(0, u64::saturating_add)
+}
+
+/// A walk through the launches of a call.
+pub(super) trait Visitor<'p> {
+    /// Why it ends early.
+    type Error;
+    /// Comes to a launch, with its number in the plan.
+    fn launch(&mut self, number: usize, launch: &Launch<'p>) -> Result<(), Self::Error>;
+    /// Comes to an exit: tells whether the `bool` at this address is true after all launches so far.
+    fn holds(&mut self, address: u64) -> Result<bool, Self::Error>;
+}
+
+/// A walk that collects launches. It comes to no exit: see [`count`].
+struct Collector<'p>(Vec<Launch<'p>>);
+
+impl<'p> Visitor<'p> for Collector<'p> {
+    type Error = Infallible;
+
+    fn launch(&mut self, _: usize, launch: &Launch<'p>) -> Result<(), Infallible> {
+        self.0.push(launch.clone());
+        Ok(())
+    }
+
+    fn holds(&mut self, _: u64) -> Result<bool, Infallible> {
+        Ok(false)
+    }
 }
 
 /// The launches of a call whose arrays are at certain addresses.
@@ -59,26 +91,21 @@ impl<'p> Sequence<'p> {
         Sequence { plan, launches: launches.collect(), places: initial_addresses.clone(), initial_addresses }
     }
 
-    /// Calls `visit` on each launch, with its number in the plan, without allocating anything.
-    pub(super) fn each<E>(&mut self, visit: &mut impl FnMut(usize, &Launch<'p>) -> Result<(), E>) -> Result<(), E> {
-        self.steps(&self.plan.steps, visit)
+    /// Walks through the launches, without allocating anything.
+    pub(super) fn each<V: Visitor<'p>>(&mut self, visitor: &mut V) -> Result<(), V::Error> {
+        self.steps(&self.plan.steps, visitor).map(drop)
     }
 
-    /// All launches.
+    /// All launches, if no data tells how many there are.
     pub(super) fn all(&mut self) -> Vec<Launch<'p>> {
-        let mut launches = vec![];
-        let Ok(()) = self.each::<std::convert::Infallible>(&mut |_, launch| {
-            launches.push(launch.clone());
-            Ok(())
-        });
-        launches
+        let mut collector = Collector(vec![]);
+        let Ok(()) = self.each(&mut collector);
+        collector.0
     }
 
-    fn steps<E>(
-        &mut self,
-        steps: &'p [Step],
-        visit: &mut impl FnMut(usize, &Launch<'p>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    /// Walks through steps, up to an exit with a condition that does not hold. Returns whether it
+    /// came to the end.
+    fn steps<V: Visitor<'p>>(&mut self, steps: &'p [Step], visitor: &mut V) -> Result<bool, V::Error> {
         for step in steps {
             match step {
                 Step::Launch(number) => {
@@ -87,7 +114,7 @@ impl<'p> Sequence<'p> {
                         launch.arguments[8 * argument..8 * (argument + 1)]
                             .copy_from_slice(&self.places[*place].to_le_bytes());
                     }
-                    visit(*number, launch)?;
+                    visitor.launch(*number, launch)?;
                 }
                 Step::Repeat(repeat) => {
                     for [initial, current, next] in &repeat.carried {
@@ -95,13 +122,20 @@ impl<'p> Sequence<'p> {
                         self.places[*next] = self.initial_addresses[*next];
                     }
                     for _ in 0..repeat.trips {
-                        self.steps(&repeat.body, visit)?;
+                        if !self.steps(&repeat.body, visitor)? {
+                            break;
+                        }
                         repeat.carried.iter().for_each(|carried| self.exchange(*carried));
+                    }
+                }
+                Step::Exit(place) => {
+                    if !visitor.holds(self.places[*place])? {
+                        return Ok(false);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The next iteration reads what this one has stored, and stores in the other memory of the two.

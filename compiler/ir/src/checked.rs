@@ -130,6 +130,8 @@ pub struct Loop {
     pub states: Vec<State>,
     /// A `bool`.
     pub condition: Option<ExprId>,
+    /// The branch that the body stands in, because it is computed only while the condition holds.
+    pub guard: GuardId,
 }
 
 /// A part of the state of a loop. Its three expressions have one type.

@@ -18,7 +18,7 @@ use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 
 use crate::Size;
 use crate::nest::{
-    Block, Buffer, BufferId, KernelId, LoopKind, Program, Repeat, Role, Statement, Subscript, kernels_in,
+    Block, Buffer, BufferId, KernelId, LoopKind, Node, Program, Repeat, Role, Statement, Subscript, kernels_in,
 };
 
 /// The life of a buffer.
@@ -75,6 +75,7 @@ impl<'p> Lives<'p> {
         }
         let repeats = program.repeats();
         repeats.iter().for_each(|repeat| lives.begin(repeat));
+        repeats.iter().for_each(|repeat| lives.exits(repeat));
         // Later and inner loops first: they may begin with what an earlier or outer one carries.
         repeats.into_iter().rev().for_each(|repeat| lives.hold(repeat));
         lives
@@ -87,6 +88,18 @@ impl<'p> Lives<'p> {
         for buffer in repeat.carried.iter().flat_map(|carried| carried.buffers()) {
             let range = self.ranges[buffer].get_or_insert(LiveRange { first: begin, last: begin });
             range.first = range.first.min(begin);
+        }
+    }
+
+    /// Makes the conditions of a loop's exits live until they are looked at: to the kernel before.
+    fn exits(&mut self, repeat: &Repeat) {
+        for (at, node) in repeat.body.iter().enumerate() {
+            let Node::Exit { unless } = node else { continue };
+            let before = kernels_in(&repeat.body[..at]).last().copied();
+            let Some(last) = before.or_else(|| kernels_in(&repeat.body).first().copied()) else { continue };
+            if let Some(range) = &mut self.ranges[*unless] {
+                range.last = range.last.max(last);
+            }
         }
     }
 

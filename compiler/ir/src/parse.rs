@@ -266,7 +266,7 @@ impl<'s> Parser<'s> {
                 Some(Token::Word("require")) => self.requirement()?,
                 Some(Token::Word("function")) => self.function()?,
                 Some(Token::Word("reducer")) => self.reducer()?,
-                Some(Token::Word("kernel" | "repeat")) => {
+                Some(Token::Word("kernel" | "repeat" | "exit")) => {
                     let node = self.node()?;
                     self.program.body.push(node);
                 }
@@ -280,12 +280,16 @@ impl<'s> Parser<'s> {
         if self.peek().is_some() { Err(self.expected("the end")) } else { Ok(()) }
     }
 
-    /// A kernel, or a loop over kernels.
+    /// A kernel, a loop over kernels, or an exit of one.
     fn node(&mut self) -> Result<Node> {
+        if self.take_word("exit") {
+            self.word("unless")?;
+            return Ok(Node::Exit { unless: self.buffer_use()? });
+        }
         if !self.take_word("repeat") {
             return Ok(Node::Kernel(self.kernel()?));
         }
-        let trips = self.size()?;
+        let trips = if self.take_word("forever") { None } else { Some(self.size()?) };
         let carried = if self.take_word("with") { self.list(Self::carried)? } else { vec![] };
         self.mark("{")?;
         let body = self.nested(|p| {

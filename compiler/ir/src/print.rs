@@ -320,6 +320,7 @@ impl<'a> Printer<'a> {
                     self.depth -= 1;
                     self.line("}");
                 }
+                Node::Exit { unless } => self.line(&format!("exit unless {}", self.buffer_name(*unless))),
             }
         }
     }
@@ -331,7 +332,8 @@ impl<'a> Printer<'a> {
             format!("{current} = {initial} then {next}")
         });
         let with = if repeat.carried.is_empty() { "" } else { " with " };
-        format!("repeat {}{with}{carried} {{", self.size(&repeat.trips))
+        let trips = repeat.trips.as_ref().map_or("forever".to_owned(), |trips| self.size(trips));
+        format!("repeat {trips}{with}{carried} {{")
     }
 
     fn kernel(&mut self, k: &Kernel) {

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use ir::nest::{BufferId, Kernel, Program, Role, Subscript};
+use ir::nest::{BufferId, Kernel, Program, Repeat, Role, Subscript};
 use ir::order::keyed_chunk;
 use ir::size::Atom;
 use ir::{Size, SymbolId};
@@ -167,9 +167,15 @@ fn evaluate(size: &Size, symbols: &impl Fn(SymbolId) -> f64) -> f64 {
 /// How often each kernel of a program runs, in their order: as often as the loops over kernels
 /// around it say. Prices are those of one run.
 pub fn runs(program: &Program, sizes: &impl Fn(&Size) -> f64) -> Vec<f64> {
-    let trips = program.trips();
-    let product = |id| trips[id].iter().map(|trips| sizes(trips).max(0.0)).product();
+    let around = program.around();
+    let product = |id| around[id].iter().map(|repeat| iterations(repeat, sizes)).product();
     program.kernels.keys().map(product).collect()
+}
+
+/// How often a loop over kernels runs. If it has an exit, at most as often as a size nominally is.
+pub fn iterations(repeat: &Repeat, sizes: &impl Fn(&Size) -> f64) -> f64 {
+    let most = if repeat.conditions().next().is_some() { NOMINAL } else { f64::INFINITY };
+    repeat.trips.as_ref().map_or(most, |trips| sizes(trips).max(0.0).min(most))
 }
 
 /// The price of a kernel on the nominal machine, at nominal sizes; fusion decides by it. A

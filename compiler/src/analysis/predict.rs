@@ -27,10 +27,10 @@ const LIMIT: u64 = 1 << 23;
 
 /// The counts of each kernel over all its runs, from the value of each size name.
 pub fn predict(program: &Program, symbols: &impl Fn(SymbolId) -> i64, arithmetic: &Arithmetic) -> Vec<Counts<u64>> {
-    let trips = program.trips();
+    let around = program.around();
     let counts = |(id, kernel)| {
-        let each = trips[id].iter().map(|trips| u64::try_from(trips.wrapping(symbols)).unwrap_or(0));
-        predict_kernel(program, kernel, symbols, arithmetic).times(each.fold(1, u64::saturating_mul))
+        let once = predict_kernel(program, kernel, symbols, arithmetic);
+        around[id].iter().fold(once, |counts, repeat| counts.repeated(repeat, symbols))
     };
     program.kernels.iter().map(counts).collect()
 }

@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use ir::nest::{BufferId, Extent, IndexId, Kernel, Program};
-use ir::{Affine, Size};
+use ir::nest::{BufferId, Extent, IndexId, Kernel, Program, Repeat};
+use ir::{Affine, Size, SymbolId};
 
 use super::accesses::{AccessKind, Accesses, ScopeId};
 use super::operations;
@@ -50,12 +50,18 @@ pub struct Counts<N> {
 }
 
 impl Counts<u64> {
-    /// The counts of this many runs.
-    pub(super) fn times(mut self, runs: u64) -> Counts<u64> {
+    /// The counts of all iterations of a loop over kernels. An exit makes them bounds.
+    pub(super) fn repeated(mut self, repeat: &Repeat, symbols: &impl Fn(SymbolId) -> i64) -> Counts<u64> {
+        let runs = repeat.trips.as_ref().map(|trips| u64::try_from(trips.wrapping(symbols)).unwrap_or(0));
+        let ends_early = repeat.conditions().next().is_some();
         let counts = self.traffic.values_mut().flat_map(|traffic| [&mut traffic.loads, &mut traffic.stores]);
         for count in counts.chain([&mut self.operations]) {
-            let elements = count.elements.or((runs == 0).then_some(0)).and_then(|n| n.checked_mul(runs));
-            *count = Count { elements, exact: runs == 0 || count.exact && elements.is_some() };
+            *count = if runs == Some(0) || count.elements == Some(0) {
+                Count { elements: Some(0), exact: runs == Some(0) || count.exact }
+            } else {
+                let elements = count.elements.zip(runs).and_then(|(n, runs)| n.checked_mul(runs));
+                Count { elements, exact: count.exact && elements.is_some() && !ends_early }
+            };
         }
         self
     }

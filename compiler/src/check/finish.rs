@@ -2,7 +2,7 @@
 
 use grammar::Diagnostic;
 use grammar::ast::Span;
-use ir::checked::{Checked, Expr, ExprId, GuardId, IndexId, Kind};
+use ir::checked::{Checked, Expr, ExprId, GuardId, IndexId, Kind, LoopId};
 use ir::{BinaryOp, ReduceOp, Scalar};
 
 use super::arena::Arena;
@@ -73,6 +73,10 @@ impl Unfinished {
         let ids: Vec<ExprId> = arena.out.exprs.keys().collect();
         for id in ids {
             arena.out.exprs[id].guard = arena.innermost_needed(arena.out.exprs[id].guard);
+        }
+        let loops: Vec<LoopId> = arena.out.loops.keys().collect();
+        for id in loops {
+            arena.out.loops[id].guard = arena.innermost_needed(arena.out.loops[id].guard);
         }
         self.keyed.into_iter().for_each(|id| _ = by_key(arena, id));
         alone(arena, report);

@@ -106,7 +106,8 @@ impl<'a> Checker<'a> {
         here: Here,
     ) -> Option<LoopId> {
         let around = self.arena.ends.open.iter().copied().filter(|index| *index != step).collect();
-        let of = self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None });
+        let of =
+            self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None, guard: here.guard });
         self.arena.out.steps[step] = Some(of);
         let mut currents = vec![];
         for (number, (first, state)) in firsts.iter().zip(&one.states).enumerate() {
@@ -131,6 +132,7 @@ impl<'a> Checker<'a> {
             self.arena.out.loops[of].condition = Some(value);
             // The condition is no fact for proofs: it is about states, and proofs are about indices.
             guard = self.arena.branch(guard, Branch::default());
+            self.arena.out.loops[of].guard = guard;
         }
         for statement in &one.body.lets {
             self.statement(statement, guard);

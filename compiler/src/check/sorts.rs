@@ -249,13 +249,14 @@ impl Checker<'_> {
         // Each step halves what is left.
         let step = self.arena.index("step", Affine::constant(i64::from(i64::BITS)), here.span);
         let around = self.arena.ends.open.iter().chain(around).copied().collect();
-        let of = self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None });
+        let guard = self.arena.branch(here.guard, Branch { needed: true, ..Branch::default() });
+        let of = self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None, guard });
         self.arena.out.steps[step] = Some(of);
         let [low, high] = [0, 1].map(|number| self.arena.node(Kind::State { of, number }, integer.clone(), here));
         let condition = self.compare(CompareOp::Lt, low, high, here)?;
         self.arena.out.loops[of].condition = Some(condition);
         let outside = here;
-        let here = Here { guard: self.arena.branch(here.guard, Branch { needed: true, ..Branch::default() }), ..here };
+        let here = Here { guard, ..here };
         let [one, two] = [1, 2].map(|n| self.arena.constant(Scalar::I64(n), here));
         let rest = self.binary(BinaryOp::Sub, high, low, here)?;
         let half = self.binary(BinaryOp::Div, rest, two, here)?;

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
-use ir::nest::{Buffer, Kernel, KernelId, Program, Role};
+use ir::nest::{Buffer, Kernel, KernelId, Program, Repeat, Role};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
@@ -177,11 +177,11 @@ impl Figures {
 
     /// The figures of all runs of a kernel, from those of one and the numbers of iterations of the
     /// loops around it.
-    fn times(&mut self, trips: &[&Size], known: &Known<'_>) {
+    fn repeated(&mut self, around: &[&Repeat], known: &Known<'_>) {
         let Figures { bytes, loads, memory_loads, stores, scratch_loads, scratch_stores, operations } = self;
         for amount in [bytes, loads, memory_loads, stores, scratch_loads, scratch_stores, operations] {
-            for trips in trips {
-                *amount = known.product(amount, trips);
+            for repeat in around {
+                *amount = known.repeated(amount, repeat);
             }
         }
     }
@@ -274,10 +274,13 @@ impl Known<'_> {
         Amount { value, ..self.amount(named, a.exact && b.exact) }
     }
 
-    fn product(&self, a: &Amount, trips: &Size) -> Amount {
-        let often = self.size(trips).as_constant().map(|n| u64::try_from(n).unwrap_or(0));
+    /// An amount in all iterations of a loop over kernels. An exit makes it a bound.
+    fn repeated(&self, a: &Amount, repeat: &Repeat) -> Amount {
+        let exact = a.exact && repeat.conditions().next().is_none();
+        let trips = repeat.trips.as_ref();
+        let often = trips.and_then(|trips| self.size(trips).as_constant().map(|n| u64::try_from(n).unwrap_or(0)));
         let value = a.value.zip(often).and_then(|(a, often)| a.checked_mul(often));
-        Amount { value, ..self.amount(a.named.as_ref().map(|a| a * trips), a.exact) }
+        Amount { value, ..self.amount(a.named.as_ref().zip(trips).map(|(a, trips)| a * trips), exact) }
     }
 
     /// A count as a formula, and as a number if all sizes are given.
@@ -368,7 +371,7 @@ pub fn explain(
         let formulas = &mut formulas;
         let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
         let mut firsts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
-        let trips = program.trips();
+        let around = program.around();
         for ((id, kernel), members) in program.kernels.iter().zip(members) {
             let form = nests::form(program, kernel, &sizes, arithmetic);
             let mut report = KernelReport {
@@ -377,7 +380,7 @@ pub fn explain(
                 operations: members.clone(),
                 ..measured(program, kernel, &known, arithmetic)
             };
-            report.figures.times(&trips[id], &known);
+            report.figures.repeated(&around[id], &known);
             let first = *firsts.entry(form).or_insert(stage.kernels.len());
             report.like = stage.kernels.get(first).filter(|other| other.figures == report.figures).map(|_| first);
             stage.total.add(&report.figures, &known);

@@ -211,7 +211,7 @@ impl Graph {
     /// Whether a buffer is a result or carried by a loop over kernels, so that it must be stored in
     /// any case.
     pub fn is_result(&self, buffer: BufferId) -> bool {
-        matches!(self.frame.buffers[buffer].role, Role::Output(_)) || self.stretches.carry(buffer)
+        matches!(self.frame.buffers[buffer].role, Role::Output(_)) || self.stretches.mention(buffer)
     }
 
     /// Tells whether a buffer is a temporary that only these kernels mention.
@@ -219,7 +219,7 @@ impl Graph {
         |buffer| {
             let Edges { writer, readers } = &self.edges[buffer];
             self.frame.buffers[buffer].role == Role::Temp
-                && !self.stretches.carry(buffer)
+                && !self.stretches.mention(buffer)
                 && writer.iter().chain(readers).all(|kernel| kernels.contains(kernel))
         }
     }

@@ -1,10 +1,11 @@
-//! Stretches of the tree of kernels: kernels between which no loop over kernels begins or ends.
+//! Stretches of the tree of kernels: kernels between which no loop over kernels begins or ends, nor
+//! may end.
 //! Fusion stays within them, because a kernel runs as often as its stretch.
 
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
 use ir::nest::{BufferId, Kernel, KernelId, Node, Program, replace_kernels};
 
-use crate::analysis::cost::nominal;
+use crate::analysis::cost::{iterations, nominal};
 
 /// The stretches of a program.
 #[derive(Default)]
@@ -13,8 +14,8 @@ pub(crate) struct Stretches {
     of: SecondaryMap<KernelId, usize>,
     /// How often the kernels of each stretch run, with each size at its nominal value.
     runs: Vec<f64>,
-    /// The buffers that loops over kernels carry, which must be stored in any case.
-    carried: EntitySet<BufferId>,
+    /// The buffers that loops over kernels carry or end by, which must be stored in any case.
+    in_tree: EntitySet<BufferId>,
 }
 
 impl Stretches {
@@ -22,7 +23,7 @@ impl Stretches {
     pub(crate) fn new(unfused: &Program) -> Stretches {
         let mut stretches = Stretches::default();
         stretches.add(&unfused.body, 1.0);
-        stretches.carried.extend(unfused.carried().flat_map(|carried| carried.buffers()));
+        stretches.in_tree.extend(unfused.in_tree());
         stretches
     }
 
@@ -30,7 +31,7 @@ impl Stretches {
         let of_kernel = |node: &Node| if let Node::Kernel(id) = node { Some(*id) } else { None };
         for nodes in nodes.chunk_by(|a, b| of_kernel(a).is_some() && of_kernel(b).is_some()) {
             match nodes {
-                [Node::Repeat(repeat)] => self.add(&repeat.body, runs * nominal(&repeat.trips).max(0.0)),
+                [Node::Repeat(repeat)] => self.add(&repeat.body, runs * iterations(repeat, &nominal)),
                 _ => {
                     nodes.iter().filter_map(of_kernel).for_each(|id| self.of[id] = self.runs.len());
                     self.runs.push(runs);
@@ -49,9 +50,9 @@ impl Stretches {
         self.of[first] == self.of[second]
     }
 
-    /// Whether a loop over kernels carries a buffer.
-    pub(super) fn carry(&self, buffer: BufferId) -> bool {
-        self.carried.contains(buffer)
+    /// Whether a loop over kernels carries a buffer or ends by it.
+    pub(super) fn mention(&self, buffer: BufferId) -> bool {
+        self.in_tree.contains(buffer)
     }
 
     /// Puts kernels, each with an operation that it computes, in place of the operations of an

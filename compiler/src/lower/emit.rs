@@ -182,6 +182,17 @@ impl<'a> Emitter<'a> {
         self.recurrences.insert((recurrence, array), buffer);
     }
 
+    /// The number at which an index ends.
+    pub fn end_of(&mut self, index: IndexId) -> Result<ValueId, LowerError> {
+        match &self.known.checked.indices[index].extent {
+            checked::Extent::Affine(extent) => {
+                let end = self.affine(extent)?;
+                self.integer_of(end)
+            }
+            checked::Extent::Dynamic(extent) => self.value(*extent),
+        }
+    }
+
     /// A loop index with a name, for the next block to be opened.
     pub fn loop_index(&mut self, name: &str) -> nest::IndexId {
         self.builder.index(name)
@@ -331,7 +342,8 @@ impl<'a> Emitter<'a> {
         }
         let guard = self.known.checked.exprs[id].guard;
         let innermost = self.frames.len() - 1;
-        while depth < innermost && !self.known.checked.within(self.frames[depth].guard, guard) {
+        let open = self.known.facts.is_open(guard);
+        while depth < innermost && !open && !self.known.checked.within(self.frames[depth].guard, guard) {
             depth += 1;
         }
         Ok(depth.min(innermost))
@@ -413,7 +425,7 @@ impl<'a> Emitter<'a> {
             Kind::Reduce { op, over, body, order, prefix, by } => {
                 if !by.is_empty() {
                     // It stands on its own unless it is in the step of a loop in a kernel.
-                    return Err(LowerError::Loop(expr.origin));
+                    return Err(self.known.misfit(id));
                 }
                 // The last prefix of a scan must have the bits that the scan gives.
                 let order = if prefix.is_some() { Order::Scan } else { *order };
@@ -426,7 +438,7 @@ impl<'a> Emitter<'a> {
                 });
             }
             Kind::State { of, number } => {
-                return self.states.get(&(*of, *number)).copied().ok_or(LowerError::Loop(expr.origin));
+                return self.states.get(&(*of, *number)).copied().ok_or_else(|| self.known.misfit(id));
             }
             Kind::Loop { of, number, .. } => return self.last_state(*of, *number, id),
             Kind::Comprehension { .. }
@@ -447,7 +459,7 @@ impl<'a> Emitter<'a> {
         let (one, here) = (&checked.loops[of], &checked.exprs[id]);
         let parts = &one.states[number].needs;
         if parts.iter().any(|part| !checked.exprs[one.states[*part].first].ty.is_scalar()) {
-            return Err(LowerError::Loop(here.origin));
+            return Err(self.known.misfit(id));
         }
         let firsts = parts.iter().map(|part| self.value(one.states[*part].first)).collect::<Result<Vec<_>, _>>()?;
         let mut currents = vec![];
@@ -617,7 +629,7 @@ impl<'a> Emitter<'a> {
                     },
                 )
             }
-            Kind::State { .. } | Kind::Loop { .. } | Kind::Sort { .. } => Err(LowerError::Loop(expr.origin)),
+            Kind::State { .. } | Kind::Loop { .. } | Kind::Sort { .. } => Err(known.misfit(array)),
             Kind::Earlier { recurrence, array, .. } => {
                 let here = self.recurrences.get(&(*recurrence, *array)).copied();
                 let buffer = here.ok_or(LowerError::Malformed("a recurrence inside another"))?;

@@ -6,11 +6,11 @@
 //! from the first to the last finds free indices. Neither is recursive, so a chain of ten thousand
 //! operations does not need a deep stack.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Loop, LoopId, Prefix};
+use ir::checked::{Checked, ExprId, Extent, Factor, GuardId, IndexId, Kind, Loop, LoopId, Prefix};
 use ir::{Affine, Size};
 
 use super::LowerError;
@@ -24,6 +24,17 @@ pub(super) struct Axis {
     pub size: Option<Size>,
     /// At most the rank of any index bound within its binder.
     rank: usize,
+}
+
+/// The number of steps of a loop over kernels, unless a condition ends it earlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trips {
+    /// Sizes alone tell it.
+    Size(Size),
+    /// Data tells it.
+    Data,
+    /// As many as it takes: there is no counter.
+    Boundless,
 }
 
 /// The facts about an expression.
@@ -47,7 +58,10 @@ pub(super) struct Facts {
     /// Expressions that are the value of a named one.
     named: SecondaryMap<ExprId, Option<ExprId>>,
     /// The loops whose steps become iterations of a loop over kernels, each with their number.
-    repeats: SecondaryMap<LoopId, Option<Size>>,
+    repeats: SecondaryMap<LoopId, Option<Trips>>,
+    /// The guards that kernels need not know: that of the top level, and those of the bodies of
+    /// loops over kernels.
+    open: SecondaryMap<GuardId, bool>,
     /// The steps of loops with a number that something needs.
     counted: SecondaryMap<IndexId, bool>,
 }
@@ -92,10 +106,12 @@ impl Facts {
                 for_each_operand(checked, &expr.kind, |operand| reached[operand] = true);
             }
         }
-        let (repeats, counted) = (SecondaryMap::new(), SecondaryMap::new());
-        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named, repeats, counted };
+        let (repeats, counted, mut open) = (SecondaryMap::new(), SecondaryMap::new(), SecondaryMap::new());
+        open[Checked::TOP] = true;
+        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named, repeats, open, counted };
         for (id, one) in &checked.loops {
             facts.repeats[id] = facts.repeat(checked, one);
+            facts.open[one.guard] |= facts.repeats[id].is_some();
         }
         for id in checked.exprs.keys() {
             let fact = facts.look(checked, id, reached[id]);
@@ -104,17 +120,26 @@ impl Facts {
         facts
     }
 
-    /// The number of steps of a loop that is a loop over kernels: a number that sizes alone tell,
-    /// the same for all settings of the indices around it.
-    fn repeat(&self, checked: &Checked, one: &Loop) -> Option<Size> {
-        let number = checked.indices[one.step].extent.as_size()?;
+    /// How many steps a loop has, if it is a loop over kernels: outside of `if`s that guard an
+    /// access, if either sizes alone end it, the same for all settings of the indices around it; or
+    /// no index is around it, and a step is too much for a kernel.
+    fn repeat(&self, checked: &Checked, one: &Loop) -> Option<Trips> {
         let first = checked.exprs[one.states.first()?.current].guard;
+        let of_repeat = |index: &IndexId| checked.steps[*index].is_some_and(|outer| self.repeats[outer].is_some());
+        if !self.open[first] {
+            return None;
+        }
+        let trips = match checked.indices[one.step].extent.as_size() {
+            Some(size) if size.as_constant() == Some(i64::MAX) => Trips::Boundless,
+            Some(size) => Trips::Size(size.clone()),
+            None => Trips::Data,
+        };
         let alike = |index: &IndexId| match checked.steps[*index] {
-            Some(outer) => self.repeats[outer].is_some(),
+            Some(_) => of_repeat(index),
             None => self.axes[*index].size.is_some(),
         };
-        let plain = one.condition.is_none() && first == Checked::TOP && one.around.iter().all(alike);
-        plain.then(|| number.clone())
+        let plain = matches!(trips, Trips::Size(_)) && one.condition.is_none() && one.around.iter().all(alike);
+        (plain || one.around.iter().all(of_repeat) && is_large(checked, one)).then_some(trips)
     }
 
     /// The fact of the next expression, from those of its operands.
@@ -171,8 +196,7 @@ impl Facts {
         }
         let rectangular = |i: &IndexId| self.axes[*i].size.is_some();
         let over_kernels = |step: &IndexId| checked.steps[*step].is_some_and(|of| self.repeats[of].is_some());
-        let plain =
-            expr.guard == Checked::TOP && !earlier && free.iter().all(rectangular) && steps.iter().all(over_kernels);
+        let plain = self.open[expr.guard] && !earlier && free.iter().all(rectangular) && steps.iter().all(over_kernels);
         let is_apart = |e: &ExprId| self.exprs[*e].apart;
         let is_constant = |e: &ExprId| matches!(checked.exprs[*e].kind, Kind::Constant(_));
         let apart = match &expr.kind {
@@ -215,8 +239,13 @@ impl Facts {
         self.free(expr).iter().chain(steps).copied()
     }
 
+    /// Whether kernels need not know a guard, because they run only where it holds.
+    pub fn is_open(&self, guard: GuardId) -> bool {
+        self.open[guard]
+    }
+
     /// The number of steps of a loop, if it is a loop over kernels.
-    pub fn repeats(&self, of: LoopId) -> Option<&Size> {
+    pub fn repeats(&self, of: LoopId) -> Option<&Trips> {
         self.repeats[of].as_ref()
     }
 
@@ -263,6 +292,42 @@ impl Facts {
             |(k, size): (usize, &Size)| Axis { name: format!("i{k}"), size: Some(size.clone()), rank: usize::MAX };
         shape.iter().enumerate().map(axis).map(|axis| self.axes.push(axis)).collect()
     }
+}
+
+/// Whether a step of a loop is too much for a kernel: it has an array for a state, reduces over
+/// something else than a few elements, or does more that needs kernels of its own.
+fn is_large(checked: &Checked, one: &Loop) -> bool {
+    let mut pending: Vec<ExprId> = one.states.iter().map(|state| state.next).chain(one.condition).collect();
+    let mut inside = BTreeSet::new();
+    while let Some(id) = pending.pop() {
+        if id >= one.begin && inside.insert(id) {
+            checked.for_each_operand(&checked.exprs[id].kind, |operand| pending.push(operand));
+        }
+    }
+    let mut depends: BTreeSet<ExprId> = BTreeSet::new();
+    inside.into_iter().any(|id| {
+        let expr = &checked.exprs[id];
+        let own = match &expr.kind {
+            Kind::State { of, .. } => checked.loops[*of].step == one.step,
+            Kind::Index(index) => *index == one.step,
+            _ => false,
+        };
+        let mut in_step = own;
+        checked.for_each_operand(&expr.kind, |operand| in_step |= depends.contains(&operand));
+        if in_step {
+            depends.insert(id);
+        }
+        let is_few =
+            |index: &IndexId| checked.indices[*index].extent.as_size().is_some_and(|n| n.as_constant().is_some());
+        in_step
+            && match &expr.kind {
+                Kind::State { .. } | Kind::Loop { .. } => !expr.ty.is_scalar(),
+                Kind::Reduce { over, by, .. } => !by.is_empty() || !over.iter().all(is_few),
+                Kind::Contract { over, .. } => !over.iter().all(is_few),
+                Kind::Sort { .. } | Kind::Recurrence { .. } => true,
+                _ => false,
+            }
+    })
 }
 
 /// Calls `visit` on each operand of an expression, except subscripts that are used in their affine

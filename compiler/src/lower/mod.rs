@@ -50,7 +50,7 @@ mod sort;
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, IndexId, Kind, RecurrenceId};
+use ir::checked::{Checked, ExprId, IndexId, Kind, Loop, RecurrenceId};
 use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, ReducerId, Role};
 use ir::{Dtype, MathFn, Origin, ReduceOp, Size};
 
@@ -67,8 +67,8 @@ pub enum LowerError {
     TooLarge,
     /// Its `if`s and reductions nest deeper than [`ir::verify::MAX_DEPTH`].
     TooDeep,
-    /// It has a loop, which stands here, of a form that no kernel computes.
-    Loop(Origin),
+    /// It has a loop, which stands here, of a form that no kernel computes, for a reason.
+    Loop(Origin, &'static str),
     /// The checked program violates its own rules, which is a bug.
     Malformed(&'static str),
 }
@@ -78,7 +78,7 @@ impl std::fmt::Display for LowerError {
         match self {
             LowerError::TooLarge => write!(f, "the program needs more than {MAX_STATEMENTS} statements"),
             LowerError::TooDeep => write!(f, "`if`s and reductions nest more than {} deep", ir::verify::MAX_DEPTH),
-            LowerError::Loop(_) => write!(f, "no kernel computes this loop"),
+            LowerError::Loop(_, why) => write!(f, "no kernel computes this loop: {why}"),
             LowerError::Malformed(what) => write!(f, "the checked program has {what}"),
         }
     }
@@ -142,6 +142,29 @@ struct Target {
     statements: usize,
 }
 
+impl Known<'_> {
+    /// The reason why no kernel computes a loop, of this expression or with it in its step.
+    fn misfit(&self, id: ExprId) -> LowerError {
+        let expr = &self.checked.exprs[id];
+        let why = match expr.kind {
+            Kind::State { of, .. } | Kind::Loop { of, .. } => {
+                let Loop { states, around, .. } = &self.checked.loops[of];
+                let guard = states.first().map_or(expr.guard, |state| self.checked.exprs[state.current].guard);
+                if !self.facts.is_open(guard) {
+                    "its state has arrays, and it stands under an `if` that guards an access"
+                } else if around.iter().any(|index| self.checked.steps[*index].is_none()) {
+                    "its state has arrays, and each index around it ends at a step of its own"
+                } else {
+                    "its state has arrays, and it stands in a loop of scalars"
+                }
+            }
+            Kind::Sort { .. } => "it sorts in each step, for each index around it",
+            _ => "it reduces by key in each step, for each index around it",
+        };
+        LowerError::Loop(expr.origin, why)
+    }
+}
+
 impl<'a> Lowering<'a> {
     /// A program of inputs alone.
     fn new(checked: &'a Checked) -> Lowering<'a> {
@@ -187,7 +210,7 @@ impl<'a> Lowering<'a> {
         match &checked.exprs[id].kind {
             Kind::Loop { of, .. } if facts.repeats(*of).is_some() => self.repeat(*of, id)?,
             Kind::Loop { .. } if !checked.exprs[id].ty.is_scalar() => {
-                return Err(LowerError::Loop(checked.exprs[id].origin));
+                return Err(self.known.misfit(id));
             }
             _ if checked.exprs[id].ty.is_scalar() => self.known.operands[id] = Some(self.operand(id)?),
             _ => self.known.lambdas[id] = Some(self.lambda(id)?),

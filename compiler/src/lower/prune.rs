@@ -8,9 +8,9 @@ use ir::nest::{BufferId, KernelId, Program, Role, replace_kernels};
 use ir::visit;
 
 /// Removes the kernels that store only temporaries that nothing loads. Those with checks stay, and
-/// those that store buffers that a loop over kernels hands on.
+/// those that store buffers that a loop over kernels hands on or ends by.
 pub fn prune(program: &mut Program) {
-    let mut loaded: BTreeSet<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
+    let mut loaded: BTreeSet<BufferId> = program.in_tree().collect();
     let mut needed: SecondaryMap<KernelId, bool> = SecondaryMap::new();
     for (id, kernel) in program.kernels.iter().rev() {
         let stores = visit::stores(&kernel.body);

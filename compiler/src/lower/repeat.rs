@@ -1,15 +1,19 @@
-//! Loops with a number of steps that is a size: loops over kernels. Each part of the state that is
-//! needed is a carried buffer, with an axis for each index around the loop.
+//! Loops over kernels. Each part of the state that is needed is a carried buffer, with an axis for
+//! each index around the loop.
 //!
 //! The kernels of a step are those of the expressions that mention it; whatever does not is
 //! computed before the loop. A step's number is a carried scalar that a kernel of the step
 //! increases, where anything needs it.
+//!
+//! If data ends the loop, a step begins with an exit: at a comparison of its number with the end,
+//! and at the condition.
 
 use cranelift_entity::EntityRef;
 use ir::checked::{ExprId, IndexId, LoopId};
 use ir::nest::{Buffer, BufferId, Carried, KernelId, Node, Op, Repeat, Role};
-use ir::{BinaryOp, Dtype, Scalar, Size};
+use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size};
 
+use super::facts::Trips;
 use super::operand::{Element, Lambda, Operand, plain};
 use super::{LowerError, Lowering};
 
@@ -28,17 +32,30 @@ impl Lowering<'_> {
         let checked = self.known.checked;
         let one = &checked.loops[of];
         let step = one.step;
-        let trips = self.known.facts.repeats(of).cloned().ok_or(LowerError::Malformed("a loop without an end"))?;
+        let trips = self.known.facts.repeats(of).cloned().ok_or(LowerError::Malformed("a loop without steps"))?;
         let needed = checked.needed_states(of, |id| self.known.facts.reached(id));
         let mut parts = vec![];
         for number in needed {
             parts.push(self.begin(of, number)?);
         }
-        let counter = self.known.facts.is_counted(step).then(|| self.counter(step));
+        let is_counted = trips == Trips::Data || self.known.facts.is_counted(step);
+        let counter = is_counted.then(|| self.counter(step));
         self.known.steps.insert(step, counter.as_ref().map(|counter| counter.current));
         let around = std::mem::take(&mut self.target.program.body);
         let first_kernel = self.target.program.kernels.next_key();
-        for id in (one.begin.index()..last.index()).map(ExprId::new) {
+        if let (Trips::Data, Some(counter)) = (&trips, &counter) {
+            let more = self.is_below_end(last, step, counter.current)?;
+            self.target.program.body.push(Node::Exit { unless: more });
+        }
+        let mut own = (one.begin.index()..last.index()).map(ExprId::new).peekable();
+        if let Some(condition) = one.condition {
+            while let Some(id) = own.next_if(|id| *id <= condition) {
+                self.expression(id)?;
+            }
+            let unless = self.flag(condition)?;
+            self.target.program.body.push(Node::Exit { unless });
+        }
+        for id in own {
             self.expression(id)?;
         }
         let mut carried: Vec<Carried> = vec![];
@@ -58,6 +75,7 @@ impl Lowering<'_> {
         }
         self.known.steps.remove(&step);
         let body = std::mem::replace(&mut self.target.program.body, around);
+        let trips = if let Trips::Size(size) = trips { Some(size) } else { None };
         self.target.program.body.push(Node::Repeat(Repeat { trips, carried, body }));
         // Kernels after the loop cannot use temporaries that its iterations store.
         for alike in self.temporaries.values_mut() {
@@ -105,6 +123,30 @@ impl Lowering<'_> {
         let initial = self.buffer(&name, Dtype::I64, vec![], zero);
         let current = self.buffer(&name, Dtype::I64, vec![], Role::Temp);
         Part { number: 0, initial, current, like: Buffer { name, dtype: Dtype::I64, shape: vec![], role: Role::Temp } }
+    }
+
+    /// The buffer that tells whether the number of a step is below its end, where that is data.
+    fn is_below_end(&mut self, last: ExprId, step: IndexId, current: BufferId) -> Result<BufferId, LowerError> {
+        self.kernel(last, flag("more".to_string()), |k, buffer| {
+            let number = k.op(Op::Load { buffer: current, view: None, at: vec![] })?;
+            let end = k.end_of(step)?;
+            let more = k.op(Op::Compare(CompareOp::Lt, number, end))?;
+            k.store(buffer, &[], more)
+        })
+    }
+
+    /// The buffer of a condition.
+    fn flag(&mut self, condition: ExprId) -> Result<BufferId, LowerError> {
+        let like = flag(self.name(condition));
+        let known = self.known.operands[condition].clone();
+        let known = known.and_then(|operand| self.buffer_of(&Lambda { axes: vec![], operand }, &[], &like));
+        match known {
+            Some(buffer) => Ok(buffer),
+            None => self.kernel(condition, like, |k, buffer| {
+                let holds = k.compute(condition)?;
+                k.store(buffer, &[], holds)
+            }),
+        }
     }
 
     /// The buffer that the body stores the next value of a part in.
@@ -159,4 +201,9 @@ impl Lowering<'_> {
         self.temporaries = alike;
         buffer
     }
+}
+
+/// A buffer for a `bool`.
+fn flag(name: String) -> Buffer {
+    Buffer { name, dtype: Dtype::Bool, shape: vec![], role: Role::Temp }
 }

@@ -41,10 +41,10 @@ pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -
     candidates(kernel, is_own).into_iter().filter_map(lost).collect()
 }
 
-/// The buffers that several kernels mention, or that loops over kernels carry.
+/// The buffers that several kernels mention, or that loops over kernels carry or end by.
 fn shared(program: &Program) -> BTreeSet<BufferId> {
     let mut owners: SecondaryMap<BufferId, Option<KernelId>> = SecondaryMap::new();
-    let mut shared: BTreeSet<BufferId> = program.carried().flat_map(|carried| carried.buffers()).collect();
+    let mut shared: BTreeSet<BufferId> = program.in_tree().collect();
     for (id, kernel) in &program.kernels {
         for buffer in visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)) {
             if owners[buffer].replace(id).is_some_and(|owner| owner != id && !sabotage::on(Bug::OwnScratch)) {

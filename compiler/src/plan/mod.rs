@@ -29,7 +29,7 @@ fn drop_unused(program: &mut Program) {
     for kernel in program.kernels.values() {
         used.extend(visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body)));
     }
-    used.extend(program.carried().flat_map(|carried| carried.buffers()));
+    used.extend(program.in_tree());
     let stays = |id: BufferId, role: &Role| matches!(role, Role::Input(_) | Role::Output(_)) || used.contains(id);
     if program.buffers.iter().all(|(id, buffer)| stays(id, &buffer.role)) {
         return;
@@ -46,16 +46,20 @@ fn drop_unused(program: &mut Program) {
     for kernel in program.kernels.values_mut() {
         for_each_access(&mut kernel.body, &mut renumber);
     }
-    for_each_carried(&mut program.body, &mut renumber);
+    for_each_in_tree(&mut program.body, &mut renumber);
 }
 
-fn for_each_carried(nodes: &mut [Node], visit: &mut impl FnMut(&mut BufferId)) {
+fn for_each_in_tree(nodes: &mut [Node], visit: &mut impl FnMut(&mut BufferId)) {
     for node in nodes {
-        if let Node::Repeat(repeat) = node {
-            for Carried { initial, current, next } in &mut repeat.carried {
-                [initial, current, next].into_iter().for_each(&mut *visit);
+        match node {
+            Node::Kernel(_) => {}
+            Node::Repeat(repeat) => {
+                for Carried { initial, current, next } in &mut repeat.carried {
+                    [initial, current, next].into_iter().for_each(&mut *visit);
+                }
+                for_each_in_tree(&mut repeat.body, visit);
             }
-            for_each_carried(&mut repeat.body, visit);
+            Node::Exit { unless } => visit(unless),
         }
     }
 }

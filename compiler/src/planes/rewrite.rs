@@ -130,7 +130,8 @@ impl Rewrite<'_> {
         for (array, back, first, state) in &states {
             parts.push(State { first: *first, current: *state, next: next(*array, *back)?, needs: needs.clone() });
         }
-        self.new.loops.push(Loop { step, begin, around: vec![], states: parts, condition: None });
+        let guard = Checked::TOP;
+        self.new.loops.push(Loop { step, begin, around: vec![], states: parts, condition: None, guard });
         let mut last: Vec<Known> = vec![vec![]; plan.arrays.len()];
         for (number, (array, _, _, state)) in states.into_iter().enumerate() {
             let kind = Kind::Loop { of, number, step: [step] };
@@ -198,8 +199,8 @@ impl Rewrite<'_> {
             let begin = places[one.begin];
             // A loop of a failed attempt has no states.
             let states = if condition == Some(None) { vec![] } else { states.unwrap_or_default() };
-            let (step, around) = (one.step, one.around.clone());
-            self.new.loops[number] = Loop { step, begin, around, states, condition: condition.flatten() };
+            let (step, around, condition) = (one.step, one.around.clone(), condition.flatten());
+            self.new.loops[number] = Loop { step, begin, around, states, condition, guard: one.guard };
         }
         for (number, recurrence) in &self.old.recurrences {
             let equations = &mut self.new.recurrences[number].equations;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ir::bind::Binding;
 use ir::nest::{BufferId, Carried, KernelId, Node, Program, Repeat, kernels_in};
-use ir::visit;
+use ir::{Scalar, visit};
 
 use super::{Contents, KernelTraffic, Machine, Memory, RunError, Sharing, Step, slot};
 
@@ -24,11 +24,23 @@ pub(super) struct Run<'p, 'a, F> {
 }
 
 impl<'p, F: FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>> Run<'p, '_, F> {
-    pub(super) fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), RunError> {
-        nodes.iter().try_for_each(|node| match node {
-            Node::Kernel(id) => self.kernel(*id),
-            Node::Repeat(repeat) => self.repeat(repeat),
-        })
+    /// Runs a sequence, or its beginning, to an exit with a condition that does not hold. Returns
+    /// whether it ran to the end.
+    pub(super) fn nodes(&mut self, nodes: &'p [Node]) -> Result<bool, RunError> {
+        for node in nodes {
+            match node {
+                Node::Kernel(id) => self.kernel(*id)?,
+                Node::Repeat(repeat) => self.repeat(repeat)?,
+                Node::Exit { unless } => {
+                    let memory = &self.memory[slot(*unless)];
+                    memory.is_whole(&self.program.buffers[*unless].name)?;
+                    if memory.get(0) != Some(Scalar::Bool(true)) {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
     }
 
     fn kernel(&mut self, id: KernelId) -> Result<(), RunError> {
@@ -54,12 +66,14 @@ impl<'p, F: FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>> Run<'p, '_, F> {
             self.begin(carried);
             self.sharing.enter(carried);
         }
-        for _ in 0..self.binding.number(&repeat.trips) {
+        for _ in 0..repeat.trips.as_ref().map_or(i64::MAX, |trips| self.binding.number(trips)) {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(RunError::Cancelled);
             }
             own.iter().for_each(|id| self.memory[slot(*id)].stored.fill(0));
-            self.nodes(&repeat.body)?;
+            if !self.nodes(&repeat.body)? {
+                break;
+            }
             for carried in &repeat.carried {
                 self.hand_on(carried)?;
             }

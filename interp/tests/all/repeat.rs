@@ -135,3 +135,18 @@ fn a_loop_can_be_left() {
     let inputs = arguments.each_ref().map(Array::as_ref);
     assert_eq!(run_unless(&parse("", &tree), &inputs, &AtomicBool::new(true)).unwrap_err(), RunError::Cancelled);
 }
+
+#[test]
+fn an_exit_hands_nothing_on() {
+    let below = "kernel @below { v0 = reduce i < n { v1 = load %a[i] } with sum free v1 v2 = affine t v3 = lt v0, v2 store %c[], v3 }";
+    let step = map("step", "add", ["a", "a0"], "a1");
+    let end = map("end", "add", ["a", "a"], "y");
+    for body in [format!("{below} exit unless %c {step}"), format!("{below} {step} exit unless %c")] {
+        let program = parse("temp %c: bool", &format!("repeat forever with %a = %a0 then %a1 {{ {body} }} {end}"));
+        right(&program);
+        // 1 + 2 = 3 more in each step, as long as the sum is below.
+        for (limit, times) in [(0, 1), (3, 1), (4, 2), (6, 2), (7, 3)] {
+            assert_eq!(run_with(&program, &[1, 2], limit), Ok(i64s(&[2 * times, 4 * times])), "{limit}");
+        }
+    }
+}

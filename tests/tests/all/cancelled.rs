@@ -23,6 +23,11 @@ const FUNCTIONS: &[&str] = &[
     "{\n let s[i < n] = sum[j < n](f32(i * j))\n let z[i] = sum[k <= i](s[k])\n z\n}",
     "{\n let z[i < n] = prod[k <= i](sum[j < n](f64(k * j)))\n z\n}",
     "{\n let z[i < 9, j < n] = sum[k < n](f32(i * j * k))\n (sum(z, axis = 0), sum(z, axis = 1))\n}",
+    "loop x = 0.5, t < n * n * 1000 { sin(x) + 1 }",
+    "loop x = 0.5 while x < 2 { sin(x) }",
+    "{\n let z[i < 100] = loop x = 0.5 while x < 2 { sin(x + i) }\n z\n}",
+    "loop y = iota(3), t < n * n * 1000 { y + t }",
+    "loop y = sin(f32(iota(3))) while sum(y) < 4 { sin(y) }",
 ];
 
 fn cancelled(body: &str, options: Options) -> String {

@@ -1,8 +1,8 @@
 //! Random programs with loops over kernels give the bits of the nest interpreter on every engine:
 //! compiled with 1 and 2 threads at two widths, as objects, and as PTX on the emulator; unfused,
 //! fused as the cost model decides, and with random legal merges. Loops nest, carry several buffers
-//! that may begin with the same contents, and run no, one, or several iterations. The predicted
-//! loads and stores are those that the interpreter counts.
+//! that may begin with the same contents, run no, one, or several iterations, and end at exits. The
+//! predicted loads and stores are those that the interpreter counts.
 //!
 //! It runs 12 programs, or `PROPTEST_CASES`, the same ones each time unless `PROPTEST_RNG_SEED` is
 //! set.
@@ -26,7 +26,7 @@ use tests::generate::data::Random;
 
 use crate::everywhere;
 
-/// The declarations of every program. `%c`, `%k`, `%t` and `%u` are scalars.
+/// The declarations of every program. `%c`, `%k`, `%z`, `%t` and `%u` are scalars.
 const DECLARATIONS: &str = "
   symbol n = dim 0 of input 0
   symbol m = dim 0 of input 2
@@ -39,6 +39,7 @@ const DECLARATIONS: &str = "
   input %u: i64
   constant %c: f32 = [1.5]
   constant %k: i64 = [3]
+  constant %z: i64 = [0]
   site0 = axis 0 of \"a\" at 0..0
 ";
 
@@ -125,9 +126,17 @@ impl Draft<'_> {
     }
 
     fn repeat(&mut self, depth: usize) -> String {
-        let trips = self.choices.pick(&TRIPS).unwrap().to_owned();
+        let mut trips = self.choices.pick(&TRIPS).unwrap().to_owned();
         let outside = self.visible.clone();
         let (mut currents, mut nexts, mut heads) = (vec![], vec![], vec![]);
+        let mut counted = String::new();
+        if self.choices.chance(30) {
+            let [number, next] = [(); 2].map(|()| self.declare("temp", Dtype::I64, 0));
+            heads.push(format!("%{} = %z then %{}", number.name, next.name));
+            counted = self.counted(&number, &next, trips);
+            currents.push(number);
+            trips = "forever";
+        }
         for _ in 0..=self.choices.below(3) {
             let initial = self.any_visible();
             let [current, next] = [(); 2].map(|()| self.declare("temp", initial.dtype, initial.rank));
@@ -136,16 +145,40 @@ impl Draft<'_> {
             nexts.push(next);
         }
         self.visible.extend(currents.iter().cloned());
-        let mut body = String::new();
+        let mut body = counted;
         for next in nexts {
             for _ in 0..self.choices.below(3) {
                 body += &self.node(depth + 1);
+            }
+            if self.choices.chance(25) {
+                body += &self.exit();
             }
             body += &self.kernel(Some(next), depth + 1);
         }
         self.visible = outside;
         self.visible.extend(currents);
         format!("repeat {trips} with {} {{\n{body} }}\n", heads.join(", "))
+    }
+
+    /// Counts iterations, and ends the loop after some.
+    fn counted(&mut self, number: &Buffer, next: &Buffer, trips: &str) -> String {
+        let more = self.declare("temp", Dtype::Bool, 0);
+        let load = format!("v0 = load %{}[]", number.name);
+        let below = self.frame(&more, "", &format!("{load} v1 = affine {trips} v2 = lt v0, v1 STORE v2"));
+        let add = self.frame(next, "", &format!("{load} v1 = const i64 1 v2 = add v0, v1 STORE v2"));
+        format!("{below}exit unless %{}\n{add}", more.name)
+    }
+
+    /// Ends a loop if a scalar, or a sum, is small.
+    fn exit(&mut self) -> String {
+        let more = self.declare("temp", Dtype::Bool, 0);
+        let from = self.any_visible();
+        self.values = 0;
+        let (loaded, value) = self.operand(&from, 0, from.dtype);
+        let [limit, holds] = [(); 2].map(|()| self.value());
+        let least = if from.dtype.is_float() { "-2.0" } else { "-2" };
+        let compare = format!("{limit} = const {} {least} {holds} = gt {value}, {limit}", from.dtype);
+        format!("{}exit unless %{}\n", self.frame(&more, "", &format!("{loaded}{compare} STORE {holds}")), more.name)
     }
 
     /// A kernel that stores a buffer: this one, or a new one.
@@ -351,6 +384,7 @@ struct Tally {
     loops: usize,
     nested: usize,
     carried: usize,
+    exits: usize,
     /// Kernels before and after fusion as the cost model decides.
     kernels: (usize, usize),
     outcomes: BTreeMap<&'static str, usize>,
@@ -363,6 +397,7 @@ impl Tally {
         self.loops += repeats.len();
         self.nested += repeats.iter().filter(inner).count();
         self.carried += unfused.carried().count();
+        self.exits += repeats.iter().flat_map(|repeat| repeat.conditions()).count();
         self.kernels.0 += unfused.kernels.len();
         self.kernels.1 += fused.kernels.len();
     }

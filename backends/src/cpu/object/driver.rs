@@ -331,7 +331,7 @@ impl<'a, 'p> Driver<'a, 'p> {
         let totals = BTreeMap::new();
         let mut steps = Steps { table, sizes, own, scratch, fault, mode, layout, initial_addresses, totals };
         steps.prepare(self);
-        steps.sequence(self, module, &parts.run.body);
+        steps.program(self, module);
         parts.mode.put_back(&mut self.b, module, mode);
         for (id, address, seen) in outputs {
             if let Some((_, _, bytes)) = layout.held.iter().find(|(held, ..)| *held == id) {

@@ -1,5 +1,5 @@
 //! The tree of kernels: kernels that run one after another, and loops over them with carried
-//! buffers.
+//! buffers and exits.
 
 use cranelift_entity::SecondaryMap;
 
@@ -13,6 +13,11 @@ pub enum Node {
     Kernel(KernelId),
     /// Runs a sequence several times.
     Repeat(Repeat),
+    /// Ends the loop around it, without handing anything on, unless a condition holds.
+    Exit {
+        /// The condition: a `bool` without axes.
+        unless: BufferId,
+    },
 }
 
 /// A loop over kernels. Only carried buffers pass data from one iteration to the next: everything
@@ -20,8 +25,9 @@ pub enum Node {
 /// iteration without contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// The number of iterations; a number below 1 means none.
-    pub trips: Size,
+    /// The number of iterations, unless an exit ends the loop earlier; a number below 1 means none.
+    /// Without it, only an exit ends the loop.
+    pub trips: Option<Size>,
     /// The buffers that iterations hand on, all at once at the end of an iteration.
     pub carried: Vec<Carried>,
     /// The sequence to repeat.
@@ -73,14 +79,14 @@ impl Program {
         found
     }
 
-    /// The numbers of iterations of the loops over kernels around each kernel, the outermost first.
-    /// A kernel runs as often as their product says.
-    pub fn trips(&self) -> SecondaryMap<KernelId, Vec<&Size>> {
-        fn collect<'p>(nodes: &'p [Node], around: &[&'p Size], found: &mut SecondaryMap<KernelId, Vec<&'p Size>>) {
+    /// The loops over kernels around each kernel, the outermost first.
+    pub fn around(&self) -> SecondaryMap<KernelId, Vec<&Repeat>> {
+        fn collect<'p>(nodes: &'p [Node], around: &[&'p Repeat], found: &mut SecondaryMap<KernelId, Vec<&'p Repeat>>) {
             for node in nodes {
                 match node {
                     Node::Kernel(id) => found[*id] = around.to_vec(),
-                    Node::Repeat(repeat) => collect(&repeat.body, &[around, &[&repeat.trips]].concat(), found),
+                    Node::Repeat(repeat) => collect(&repeat.body, &[around, &[repeat]].concat(), found),
+                    Node::Exit { .. } => {}
                 }
             }
         }
@@ -89,9 +95,36 @@ impl Program {
         found
     }
 
+    /// The numbers of iterations of the loops over kernels around each kernel, the outermost first.
+    /// A kernel runs as often as their product says, and less often if an exit ends one of the
+    /// loops. A loop without a number counts as one iteration.
+    pub fn trips(&self) -> SecondaryMap<KernelId, Vec<&Size>> {
+        let mut found = SecondaryMap::new();
+        for (id, around) in self.around().iter() {
+            found[id] = around.iter().filter_map(|repeat| repeat.trips.as_ref()).collect();
+        }
+        found
+    }
+
     /// The carried buffers of all loops over kernels, in text order.
     pub fn carried(&self) -> impl Iterator<Item = &Carried> {
         self.repeats().into_iter().flat_map(|repeat| &repeat.carried)
+    }
+
+    /// The buffers that the tree mentions: those that loops carry, and the conditions of exits.
+    pub fn in_tree(&self) -> impl Iterator<Item = BufferId> {
+        let each = |repeat: &Repeat| {
+            let carried = repeat.carried.iter().flat_map(Carried::buffers);
+            carried.chain(repeat.conditions()).collect::<Vec<_>>()
+        };
+        self.repeats().into_iter().flat_map(each)
+    }
+}
+
+impl Repeat {
+    /// The conditions of the exits of this loop, and of no loop inside it.
+    pub fn conditions(&self) -> impl Iterator<Item = BufferId> {
+        self.body.iter().filter_map(|node| if let Node::Exit { unless } = node { Some(*unless) } else { None })
     }
 }
 
@@ -102,6 +135,7 @@ pub fn kernels_in(nodes: &[Node]) -> Vec<KernelId> {
         match node {
             Node::Kernel(id) => found.push(*id),
             Node::Repeat(repeat) => found.extend(kernels_in(&repeat.body)),
+            Node::Exit { .. } => {}
         }
     }
     found
@@ -118,6 +152,7 @@ pub fn replace_kernels(nodes: &[Node], by: &mut impl FnMut(KernelId) -> Vec<Kern
                 let body = replace_kernels(&repeat.body, by);
                 replaced.push(Node::Repeat(Repeat { body, ..repeat.clone() }));
             }
+            Node::Exit { .. } => replaced.push(node.clone()),
         }
     }
     replaced

@@ -1,11 +1,12 @@
 //! The rules of the tree of kernels: it has each kernel once, in order, and nothing but carried
-//! buffers goes from one iteration of a loop to the next or out of it.
+//! buffers goes from one iteration of a loop to the next or out of it. A loop without a number of
+//! iterations has an exit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Result, fail, known_size};
 use crate::nest::{Buffer, BufferId, Carried, KernelId, Node, Program, Repeat, Role, kernels_in};
-use crate::visit;
+use crate::{Dtype, visit};
 
 /// Checks the tree.
 pub(super) fn tree(program: &Program) -> Result {
@@ -13,7 +14,7 @@ pub(super) fn tree(program: &Program) -> Result {
     if !kernels.iter().copied().eq(program.kernels.keys()) {
         return fail("the tree of kernels", "does not have each kernel once, in the order of their numbers");
     }
-    if program.repeats().is_empty() {
+    if program.body.iter().all(|node| matches!(node, Node::Kernel(_))) {
         return Ok(());
     }
     // Buffers that nothing fills at all are not for this check: engines add some.
@@ -49,6 +50,7 @@ impl Checker<'_> {
         nodes.iter().try_for_each(|node| match node {
             Node::Kernel(id) => self.kernel(*id, here),
             Node::Repeat(repeat) => self.repeat(repeat),
+            Node::Exit { unless } => self.exit(*unless, here),
         })
     }
 
@@ -73,11 +75,14 @@ impl Checker<'_> {
 
     fn repeat(&mut self, repeat: &Repeat) -> Result {
         let place = "a loop over kernels";
-        if !known_size(self.program, &repeat.trips) {
+        if repeat.trips.as_ref().is_some_and(|trips| !known_size(self.program, trips)) {
             return fail(place, "a size name of its number of iterations is not there");
         }
         if repeat.carried.is_empty() {
             return fail(place, "carries nothing");
+        }
+        if repeat.trips.is_none() && repeat.conditions().next().is_none() {
+            return fail(place, "never ends");
         }
         self.loops += 1;
         let here = Filler::Body(self.loops);
@@ -90,6 +95,22 @@ impl Checker<'_> {
             Some(carried) => fail(place, format!("its body does not store {}", self.name(carried.next))),
             None => Ok(()),
         }
+    }
+
+    /// Checks an exit of the loop whose body is `here`.
+    fn exit(&self, unless: BufferId, here: Filler) -> Result {
+        let place = || format!("exit unless {}", self.name(unless));
+        if here == Filler::Body(0) {
+            return fail(place(), "stands in no loop over kernels");
+        }
+        let is_flag = |b: &Buffer| b.dtype == Dtype::Bool && b.shape.is_empty() && b.role != Role::Scratch;
+        if !self.program.buffers.get(unless).is_some_and(is_flag) {
+            return fail(place(), "is no `bool` without axes");
+        }
+        if !self.filled.contains(&unless) {
+            return fail(place(), "has no contents here");
+        }
+        Ok(())
     }
 
     /// Checks what a loop carries, whose body is `here`, and notes who fills it.

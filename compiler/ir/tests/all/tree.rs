@@ -16,6 +16,7 @@ const HEADER: &str = "
   temp %u1: f32[n]
   temp %w: f32[n]
   temp %h: f16[n]
+  temp %c: bool
   scratch %s: f32[n]
 ";
 
@@ -192,4 +193,42 @@ fn a_result_lives_as_long_as_a_later_loop() {
         let range = lives.live_range(id).map(|range| (range.first.as_u32(), range.last.as_u32()));
         assert_eq!(range, Some((0, 2)), "{}", buffer.name);
     }
+}
+
+#[test]
+fn exits_end_the_loop_around_them() {
+    let flag = "kernel @flag { v0 = const bool true store %c[], v0 }";
+    let (step, end) = (add("step", ["x", "x0"], "x1"), add("end", ["x", "x0"], "y"));
+    let repeat = |trips: &str, body: &str| format!("repeat {trips} with %x = %x0 then %x1 {{ {body} }} {end}");
+    let exit = |of: &str| format!("exit unless %{of}");
+    let cases = [
+        (repeat("forever", &format!("{flag} {} {step}", exit("c"))), "right"),
+        (repeat("t", &format!("{flag} {step} {}", exit("c"))), "right"),
+        (format!("{flag} {}", repeat("t", &format!("{} {step}", exit("c")))), "right"),
+        (repeat("forever", &step), "a loop over kernels: never ends"),
+        (
+            repeat(
+                "forever",
+                &format!(
+                    "repeat t with %u = %x then %u1 {{ {flag} {} {} }} {step}",
+                    exit("c"),
+                    add("i", ["u", "x"], "u1")
+                ),
+            ),
+            "a loop over kernels: never ends",
+        ),
+        (repeat("t", &format!("{} {flag} {step}", exit("c"))), "exit unless %c: has no contents here"),
+        (repeat("t", &format!("{} {step}", exit("x"))), "exit unless %x: is no `bool` without axes"),
+        (format!("{flag} {} {end}", exit("c")), "exit unless %c: stands in no loop over kernels"),
+    ];
+    for (tree, expected) in cases {
+        assert_eq!(message(&tree), expected, "{tree}");
+        let program = parse(&tree);
+        assert_eq!(program.to_string().parse::<Program>().unwrap(), program);
+    }
+    // A condition lives until the exit looks at it.
+    let program = parse(&repeat("forever", &format!("{flag} {step} {}", exit("c"))));
+    let lives = Lives::of(&program);
+    let flag = program.buffers.iter().find(|(_, b)| b.name == "c").map(|(id, _)| id).unwrap();
+    assert_eq!(lives.live_range(flag).map(|range| (range.first.as_u32(), range.last.as_u32())), Some((0, 1)));
 }

@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 
 use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_module::Module;
 use ir::nest::{BufferId, Carried, Node, Repeat, kernels_in};
 
@@ -52,7 +52,7 @@ impl Steps<'_> {
     pub(super) fn prepare(&mut self, d: &mut Driver<'_, '_>) {
         let parts = d.parts;
         for repeat in parts.run.repeats() {
-            d.sizes.size(&mut d.b, &repeat.trips);
+            repeat.trips.iter().for_each(|trips| _ = d.sizes.size(&mut d.b, trips));
             for id in kernels_in(&repeat.body) {
                 if let Entry::Vacant(entry) = self.totals.entry(id.index()) {
                     entry.insert(d.total(&parts.kernels[id.index()]));
@@ -61,12 +61,27 @@ impl Steps<'_> {
         }
     }
 
-    /// Calls the kernels of a sequence.
-    pub(super) fn sequence(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, nodes: &[Node]) {
+    /// Calls the kernels of the program.
+    pub(super) fn program(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module) {
+        let (nodes, behind) = (&d.parts.run.body, d.b.create_block());
+        self.sequence(d, module, nodes, behind);
+        d.b.ins().jump(behind, &[]);
+        d.b.switch_to_block(behind);
+    }
+
+    /// Calls the kernels of a sequence. Exits of the loop around it go to the block `behind`.
+    fn sequence(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, nodes: &[Node], behind: Block) {
         for node in nodes {
             match node {
                 Node::Kernel(id) => self.kernel(d, module, id.index()),
                 Node::Repeat(repeat) => self.repeat(d, module, repeat),
+                Node::Exit { unless } => {
+                    let address = self.address(d, *unless);
+                    let holds = d.b.ins().load(I8, own_memory(), address, 0);
+                    let on = d.b.create_block();
+                    d.b.ins().brif(holds, on, &[], behind, &[]);
+                    d.b.switch_to_block(on);
+                }
             }
         }
     }
@@ -89,7 +104,10 @@ impl Steps<'_> {
     }
 
     fn repeat(&mut self, d: &mut Driver<'_, '_>, module: &mut dyn Module, repeat: &Repeat) {
-        let trips = d.sizes.size(&mut d.b, &repeat.trips).value;
+        let trips = match &repeat.trips {
+            Some(trips) => d.sizes.size(&mut d.b, trips).value,
+            None => d.int(i64::MAX),
+        };
         for Carried { initial, current, next } in &repeat.carried {
             let first = self.address(d, *initial);
             self.enter(d, *current, first);
@@ -103,7 +121,7 @@ impl Steps<'_> {
         let more = d.b.ins().icmp(IntCC::SignedLessThan, count, trips);
         d.b.ins().brif(more, body, &[], behind, &[]);
         d.b.switch_to_block(body);
-        self.sequence(d, module, &repeat.body);
+        self.sequence(d, module, &repeat.body, behind);
         for Carried { current, next, .. } in &repeat.carried {
             let (stored, own) = (self.address(d, *next), self.initial_addresses[next]);
             let is_own = d.b.ins().icmp(IntCC::Equal, stored, own);
