@@ -32,7 +32,9 @@ fn run(folder: &Path, line: &str, input: &str) -> (bool, String) {
 #[track_caller]
 fn prints(folder: &TempDir, line: &str, input: &str, expected: &str) {
     let (success, text) = run(folder.path(), line, input);
-    assert!(success && text == expected, "{line}: {text}");
+    // Some of the programs use more than they need.
+    let printed = text.split_once("warning[W0004]").map_or(text.as_str(), |(printed, _)| printed);
+    assert!(success && printed == expected, "{line}: {text}");
 }
 
 #[track_caller]
