@@ -217,6 +217,38 @@ def histogram_2d(xp, x, y):
     return xp.count_by_key(x * 100 + y, 10_000).reshape(100, 100)
 
 
+def sort(xp, x):
+    return xp.sorted(x)
+
+
+sort_i64 = sort_rows = sort
+
+
+def argsort(xp, x):
+    return xp.numbers(x)
+
+
+def median(xp, x):
+    return xp.middle(x)
+
+
+def heat(xp, u0):
+    def step(u):
+        inner = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return xp.inside(u, (slice(1, -1), slice(1, -1)), inner)
+
+    return xp.repeat(100, step, u0)
+
+
+def heat_1d(xp, u0):
+    return xp.repeat(100, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
+
+
+def rnn(xp, x, w, u):
+    seen = x @ w
+    return xp.scan(lambda s, seen: xp.tanh(0.05 * (seen + s @ u)), 0 * seen[0], seen)
+
+
 def mm_bias_relu(xp, a, b, bias):
     return xp.relu(a @ b + bias)
 
@@ -280,6 +312,28 @@ class Namespace:
     def layernorm(self, x, g, b):
         return layernorm(self, x, g, b)
 
+    def sorted(self, x):
+        return self.module.sort(x)
+
+    def middle(self, x):
+        return self.module.median(x)
+
+    def inside(self, u, at, values):
+        """A copy of u with other values in one part."""
+        copy = u + 0
+        copy[at] = values
+        return copy
+
+    def repeat(self, times, step, state):
+        for _ in range(times):
+            state = step(state)
+        return state
+
+    def scan(self, step, state, inputs):
+        for one in inputs:
+            state = step(state, one)
+        return state
+
 
 class NumPy(Namespace):
     """NumPy, with SciPy's erf. In float64 it is the reference."""
@@ -296,6 +350,45 @@ class NumPy(Namespace):
 
     def count_by_key(self, key, keys):
         return self.module.bincount(key, minlength=keys)
+
+    def numbers(self, x):
+        return self.module.argsort(x, kind="stable")
+
+    def top_100(self, x):
+        return -self.module.sort(self.module.partition(-x, 99)[:100])
+
+    def escape(self, re, im):
+        # In f32 as everywhere: on the border, a rounding decides.
+        re0, im0 = self.module.float32(re), self.module.float32(im)
+        re, im, steps = re0.copy(), im0.copy(), self.module.zeros(re.size, self.module.int64)
+        left = self.module.arange(re.size)
+        for _ in range(1000):
+            inside = re * re + im * im < 4
+            left, re, im = left[inside], re[inside], im[inside]
+            re, im = re * re - im * im + re0[left], 2 * re * im + im0[left]
+            steps[left] += 1
+        return steps
+
+    def ema(self, x):
+        from scipy.signal import lfilter
+
+        return lfilter([0.1], [1, -0.9], x, zi=0.9 * x[..., :1])[0]
+
+    ema_rows = ema
+
+    def edit_distance(self, a, b):
+        numbers = self.module.arange(b.size + 1, dtype=self.module.int32)
+        row = numbers
+        for i, one in enumerate(a):
+            # From above and from the diagonal; then from the left, by the least so far of a difference.
+            best = self.module.concatenate([[i + 1], self.module.minimum(row[1:] + 1, row[:-1] + (b != one))])
+            row = self.module.minimum.accumulate(best - numbers) + numbers
+        return row[-1]
+
+    def spmv(self, ptr, col, val, x):
+        from scipy.sparse import csr_array
+
+        return csr_array((val, col, ptr), (ptr.size - 1, x.size)) @ x
 
     def splade(self, x, e, bias):
         flat = x.reshape(-1, x.shape[2]) @ e  # one product, not one a batch
@@ -317,6 +410,21 @@ class Jax(Namespace):
 
     def count_by_key(self, key, keys):
         return self.module.bincount(key, length=keys)
+
+    def numbers(self, x):
+        return self.module.argsort(x)
+
+    def top_100(self, x):
+        return self.jax.lax.top_k(x, 100)[0]
+
+    def inside(self, u, at, values):
+        return u.at[at].set(values)
+
+    def repeat(self, times, step, state):
+        return self.jax.lax.fori_loop(0, times, lambda _, state: step(state), state)
+
+    def scan(self, step, state, inputs):
+        return self.jax.lax.scan(lambda state, one: (step(state, one), None), state, inputs)[0]
 
     def gelu_tanh(self, x):
         return self.jax.nn.gelu(x, approximate=True)
@@ -359,6 +467,19 @@ class Torch(Namespace):
 
     def cumsum(self, x):
         return self.module.cumsum(x, 0)
+
+    def sorted(self, x):
+        return self.module.sort(x)[0]
+
+    def numbers(self, x):
+        return self.module.argsort(x, stable=True)
+
+    def middle(self, x):
+        # torch's own is the lower one of the middle two.
+        return self.module.quantile(x, 0.5) if x.numel() < 1 << 24 else self.module.sort(x)[0][x.numel() // 2 - 1 :][:2].mean()
+
+    def top_100(self, x):
+        return self.module.topk(x, 100)[0]
 
     def gelu_tanh(self, x):
         return self.nn.gelu(x, approximate="tanh")

@@ -11,6 +11,7 @@ from numba import njit, prange
 f32 = np.float32
 ZERO, ONE, TWO, FOUR, HALF, FIFTH, THIRD = f32(0), f32(1), f32(2), f32(4), f32(0.5), f32(0.2), f32(1 / 3)
 SMALL, EPSILON, SOFTENING = f32(1e-3), f32(1e-5), f32(0.01)
+TENTH, NINE_TENTHS, QUARTER = f32(0.1), f32(0.9), f32(0.25)
 GELU, CUBIC, ROOT_HALF = f32(math.sqrt(2 / math.pi)), f32(0.044715), f32(math.sqrt(0.5))
 LAT, LON, COS_LAT, DIAMETER = f32(0.70984286), f32(1.2389197), f32(math.cos(0.70984286)), f32(7918)
 RATE, VOLATILITY, DRIFT = f32(0.02), f32(0.3), f32(0.02 + 0.3**2 / 2)
@@ -425,3 +426,79 @@ for keys in ("16", "1000", "1m"):
     LOOPS[f"count_{keys}_keys"] = LOOPS["count_by_key"]
     for order in ("", "_equal", "_sorted"):
         LOOPS[f"sum_{keys}_keys{order}"] = LOOPS["sum_by_key"]
+
+
+def escape(re, im, out):
+    for i in prange(re.size):
+        x, y, steps = re[i], im[i], 0
+        while steps < 1000 and x * x + y * y < FOUR:
+            x, y = x * x - y * y + re[i], TWO * x * y + im[i]
+            steps += 1
+        out[i] = steps
+
+
+# Without fast-math: on the border, a rounding decides.
+LOOPS["escape"] = njit(escape, parallel=True, error_model="numpy", cache=True)
+
+
+def ema(x, out):
+    y = x[0]
+    for t in range(x.size):
+        y = TENTH * x[t] + NINE_TENTHS * y
+        out[t] = y
+
+
+loops(ema, parallel=False)
+
+
+@loops
+def ema_rows(x, out):
+    for i in prange(x.shape[0]):
+        y = x[i, 0]
+        for t in range(x.shape[1]):
+            y = TENTH * x[i, t] + NINE_TENTHS * y
+            out[i, t] = y
+
+
+def edit_distance(a, b, out):
+    above, here = np.arange(b.size + 1).astype(np.int32), np.empty(b.size + 1, np.int32)
+    for i in range(a.size):
+        here[0] = i + 1
+        for j in range(b.size):
+            other = above[j] + (0 if a[i] == b[j] else 1)
+            here[j + 1] = min(min(above[j + 1], here[j]) + 1, other)
+        above, here = here, above
+    out[()] = above[b.size]
+
+
+loops(edit_distance, parallel=False)
+
+
+@loops
+def heat(u0, out):
+    old, new = u0.copy(), u0.copy()
+    for _ in range(100):
+        for i in prange(1, old.shape[0] - 1):
+            for j in range(1, old.shape[1] - 1):
+                new[i, j] = QUARTER * (old[i - 1, j] + old[i + 1, j] + old[i, j - 1] + old[i, j + 1])
+        old, new = new, old
+    out[:] = old
+
+
+@loops
+def heat_1d(u0, out):
+    old, new = u0.copy(), u0.copy()
+    for _ in range(100):
+        for i in prange(1, old.size - 1):
+            new[i] = HALF * old[i] + QUARTER * (old[i - 1] + old[i + 1])
+        old, new = new, old
+    out[:] = old
+
+
+@loops
+def spmv(ptr, col, val, x, out):
+    for r in prange(ptr.size - 1):
+        total = ZERO
+        for k in range(ptr[r], ptr[r + 1]):
+            total += val[k] * x[col[k]]
+        out[r] = total

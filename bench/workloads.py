@@ -22,7 +22,8 @@ def sample(flat):
 
 @dataclass(frozen=True)
 class Input:
-    """An input's name and shape, and what it holds: "normal", ("uniform", lo, hi), ("below", n) or ("sorted", n)."""
+    """An input's name and shape, and what it holds: "normal", ("uniform", lo, hi), ("below", n), ("sorted", n),
+    ("every", n): 0, n, 2 n, ... or "integers" (of 64 bits)."""
 
     name: str
     shape: tuple
@@ -41,6 +42,10 @@ class Input:
                 return rng.integers(0, n, self.shape, dtype=np.int32)
             case ("sorted", n):
                 return np.sort(rng.integers(0, n, self.shape, dtype=np.int32))
+            case ("every", n):
+                return np.arange(0, n * self.shape[0], n, dtype=np.int32)
+            case "integers":
+                return rng.integers(-(2**63), 2**63, self.shape, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,66 @@ add(
     lambda n: [Input("x", (n,), ("below", 100)), Input("y", (n,), ("below", 100))],
     lambda n: [(100, 100)],
     dtype=np.int64,
+)
+
+# ---- sorting
+
+TO_16M_SORTED = {"1e4": 10_000, "1e6": 1_000_000, "16M": 16 * M}
+add("sort", "sorting", TO_16M_SORTED, vectors("x"), same(), function="sort_all")
+add(
+    "sort_i64",
+    "sorting",
+    TO_16M_SORTED,
+    lambda n: [Input("x", (n,), "integers", np.int64)],
+    same(),
+    dtype=np.int64,
+)
+add("argsort", "sorting", TO_16M_SORTED, vectors("x"), same(), dtype=np.int64, function="sort_numbers")
+add("sort_rows", "sorting", {"1000sq": (1000, 1000), "100000x16": (100_000, 16)}, rows(), same())
+add("median", "sorting", TO_16M_SORTED, vectors("x"), scalars(), function="median_all")
+add("top_100", "sorting", TO_16M_SORTED, vectors("x"), lambda n: [(100,)])
+
+# ---- steps
+
+add(
+    "escape",
+    "steps",
+    {"1024sq": M},
+    lambda n: [Input("re", (n,), ("uniform", -2.25, 0.75)), Input("im", (n,), ("uniform", -1.25, 1.25))],
+    same(),
+    dtype=np.int64,
+)
+add("ema", "steps", {"1e6": 1_000_000, "16M": 16 * M}, vectors("x"), same())
+add("ema_rows", "steps", {"4096sq": (4096, 4096)}, rows(), same())
+add(
+    "edit_distance",
+    "steps",
+    {"1024": 1024, "8192": 8192},
+    lambda n: [Input(name, (n,), ("below", 4)) for name in "ab"],
+    scalars(),
+    dtype=np.int32,
+)
+add("heat", "steps", {"400sq": (400, 400), "4096sq": (4096, 4096)}, lambda n, m: [Input("u0", (n, m))], same())
+add("heat_1d", "steps", {"1e6": 1_000_000, "16M": 16 * M}, lambda n: [Input("u0", (n,))], same())
+add(
+    "rnn",
+    "steps",
+    {"512x256": (512, 256)},
+    lambda n, h: [Input("x", (n, h)), Input("w", (h, h)), Input("u", (h, h))],
+    lambda n, h: [(h,)],
+    tolerance=1e-3,
+)
+add(
+    "spmv",
+    "steps",
+    {"1e6x9": (1_000_000, 9)},
+    lambda n, k: [
+        Input("ptr", (n + 1,), ("every", k)),
+        Input("col", (n * k,), ("below", n)),
+        Input("val", (n * k,)),
+        Input("x", (n,)),
+    ],
+    lambda n, k: [(n,)],
 )
 
 # ---- contractions
