@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `prepare` | expands contractions that the target does not keep whole, unrolls small loops |
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
+//! | `borders` | splits loops with branches at their borders into the interior and the borders |
 //! | `hoist` | hoists bounds checks of gathered indices out of loops |
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod borders;
 pub mod checks;
 pub mod columns;
 pub mod forward;

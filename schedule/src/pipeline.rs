@@ -7,6 +7,7 @@ use ir::nest::{Block, Op, Program, Statement};
 use ir::sched::{Machine, Scheduled, verify};
 use ir::verify::VerifyError;
 
+use crate::borders::borders;
 use crate::checks::hoist;
 use crate::columns::columns;
 use crate::forward::forward;
@@ -20,7 +21,8 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 3] = [("prepare", prepare), ("forward", forward), ("hoist", hoist)];
+pub const REWRITES: [(&str, Pass); 4] =
+    [("prepare", prepare), ("forward", forward), ("borders", borders), ("hoist", hoist)];
 
 /// The passes that split the kernels into parts, with their names.
 pub const SPLITS: [(&str, Pass); 5] =

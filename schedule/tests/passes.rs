@@ -6,7 +6,7 @@ use ir::choice::{Choice, Policy};
 use ir::nest::Program;
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
-use schedule::{checks, columns, forward, phases, prepare, schedule_with, split, tile, transpose};
+use schedule::{borders, checks, columns, forward, phases, prepare, schedule_with, split, tile, transpose};
 
 /// A program with one kernel and the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
@@ -92,6 +92,26 @@ fn a_scan_hands_on_its_prefixes_or_runs_in_phases() {
     assert_snapshot!("scan_hands_on", after(&passes, &scan, Machine::CPU));
     assert_snapshot!("scan_whole", after(&passes, &scan, Machine::OBJECT));
     assert_snapshot!("scan_in_phases", after(&passes, &scan, Machine::PTX));
+}
+
+/// Conditions on the distance to either end vanish from the interior; one on data stays.
+#[test]
+fn loops_are_split_at_their_borders() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[n, m]";
+    let body = "parallel i < n, j < m {
+        v0 = affine i v1 = const i64 0 v2 = eq v0, v1 v3 = affine j v4 = affine m - 2 v5 = ge v3, v4 v6 = or v2, v5
+        v7 = load %x[i, j]
+        v11 = if v6 { yield v7 } else { v8 = load %x[i - 1, j] v9 = load %x[i, j + 2] v10 = add v8, v9 yield v10 }
+        store %y[i, j], v11 }";
+    assert_snapshot!("borders", after(&[borders::borders], &program(arrays, body), Machine::CPU));
+    let text = after(&[borders::borders], &program(arrays, body), Machine::PTX).to_string();
+    assert_eq!(text.matches("parallel").count(), 1, "{text}");
+    let body = "parallel i < n, j < m {
+        v0 = load %x[i, j] v1 = const f32 0.0 v2 = gt v0, v1
+        v4 = if v2 { v3 = load %x[i - 1, j] yield v3 } else { yield v1 }
+        store %y[i, j], v4 }";
+    let text = after(&[borders::borders], &program(arrays, body), Machine::CPU).to_string();
+    assert_eq!(text.matches("parallel").count(), 1, "{text}");
 }
 
 #[test]

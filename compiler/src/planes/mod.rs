@@ -22,7 +22,7 @@ mod rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Prefix, Recurrence, RecurrenceId};
+use ir::checked::{Checked, Equation, ExprId, Extent, Factor, IndexId, Kind, Prefix, Recurrence, RecurrenceId};
 use ir::{Affine, Size};
 
 /// The pass leaves planes with fewer elements where they are: a kernel for each would cost more
@@ -225,11 +225,18 @@ fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
 }
 
 /// The expressions that belong to one element or plane of an array of these recurrences: those that
-/// depend on its indices, or on earlier elements, and those within such a one that depend on the
-/// indices that it binds.
+/// depend on its indices, on earlier elements, or on a condition in its body, and those within such
+/// a one that depend on the indices that it binds.
 fn varying<'c>(checked: &'c Checked, recurrences: impl Iterator<Item = &'c Recurrence>) -> SecondaryMap<ExprId, bool> {
-    let equations = recurrences.flat_map(|recurrence| &recurrence.equations);
-    let own: BTreeSet<IndexId> = equations.flat_map(|equation| equation.indices.iter().copied()).collect();
+    let equations: Vec<&Equation> = recurrences.flat_map(|recurrence| &recurrence.equations).collect();
+    let own: BTreeSet<IndexId> = equations.iter().flat_map(|equation| equation.indices.iter().copied()).collect();
+    let mut inside: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+    equations.iter().for_each(|equation| inside[equation.body] = true);
+    for (id, expr) in checked.exprs.iter().rev() {
+        if inside[id] {
+            checked.for_each_operand(&expr.kind, |operand| inside[operand] = true);
+        }
+    }
     let is_own = |recurrence: RecurrenceId| {
         let mut equations = checked.recurrences[recurrence].equations.iter();
         equations.any(|equation| equation.indices.iter().any(|index| own.contains(index)))
@@ -254,7 +261,7 @@ fn varying<'c>(checked: &'c Checked, recurrences: impl Iterator<Item = &'c Recur
                 one |= matches!(&checked.indices[index].extent, Extent::Affine(extent) if mentions(extent));
             }
             checked.for_each_operand(&expr.kind, |operand| one |= varies[operand]);
-            if one {
+            if one || inside[id] && expr.guard != Checked::TOP {
                 varies[id] = true;
                 bound.extend(checked.bound(&expr.kind).filter(|index| !indices.contains(index)));
             }

@@ -91,6 +91,14 @@ impl Simplifier<'_> {
                     return;
                 }
             }
+            // The other side alone decides.
+            Statement::Let { value, op: Op::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) }
+                if let Some(side) = self.side(*op, *a, *b) =>
+            {
+                self.became.insert(*value, side);
+                self.changed = true;
+                return;
+            }
             Statement::Let { value, op } => {
                 if let Op::Load { at, .. } = op {
                     self.subscripts(at);
@@ -134,10 +142,14 @@ impl Simplifier<'_> {
             Op::Constant(Scalar::I64(value)) => Known::Integer(Affine::constant(*value)),
             Op::Constant(Scalar::Bool(value)) => Known::Truth(*value),
             Op::Affine(affine) => Known::Integer(affine.clone()),
-            Op::Unary(UnaryOp::Not, a) => match self.known[*a] {
-                Some(Known::Truth(a)) => Known::Truth(!a),
-                _ => return None,
-            },
+            Op::Unary(UnaryOp::Not, a) => Known::Truth(!self.truth(*a)?),
+            Op::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) if self.kernel.values[*a] == Dtype::Bool => {
+                let ends = *op == BinaryOp::Or;
+                if ![a, b].iter().any(|side| self.truth(**side) == Some(ends)) {
+                    return None;
+                }
+                Known::Truth(ends)
+            }
             Op::Binary(op, a, b) if self.kernel.values[*a] == Dtype::I64 => {
                 let (a, b) = (self.integer(*a)?, self.integer(*b)?);
                 Known::Integer(match op {
@@ -176,6 +188,23 @@ impl Simplifier<'_> {
             | Op::Prefix(..)
             | Op::Place(_) => return None,
         })
+    }
+
+    fn truth(&self, value: ValueId) -> Option<bool> {
+        match self.known[value] {
+            Some(Known::Truth(holds)) => Some(holds),
+            _ => None,
+        }
+    }
+
+    /// The side that `&` or `|` of truth values is equal to, because the other changes nothing.
+    fn side(&self, op: BinaryOp, a: ValueId, b: ValueId) -> Option<ValueId> {
+        let neutral = Some(op == BinaryOp::And);
+        match (self.truth(a), self.truth(b)) {
+            (truth, _) if truth == neutral => Some(b),
+            (_, truth) if truth == neutral => Some(a),
+            _ => None,
+        }
     }
 
     fn integer(&self, value: ValueId) -> Option<&Affine<IndexId>> {

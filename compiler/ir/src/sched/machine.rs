@@ -23,6 +23,8 @@ pub struct Machine {
     pub keyed_group: i64,
     /// Whether bounds checks of gathered indices are hoisted out of loops.
     pub hoists_checks: bool,
+    /// Whether loops with branches at their borders are split.
+    pub splits_borders: bool,
     /// The maximum number of operations of a kernel, with functions inlined, if there is a limit.
     pub operations: Option<usize>,
 }
@@ -81,6 +83,7 @@ impl Machine {
         chunks_blocks: true,
         keyed_group: 4,
         hoists_checks: true,
+        splits_borders: true,
         operations: Some(20_000),
     };
 
@@ -102,6 +105,7 @@ impl Machine {
         chunks_blocks: false,
         keyed_group: 1,
         hoists_checks: false,
+        splits_borders: false,
         operations: None,
     };
 

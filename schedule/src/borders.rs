@@ -1,0 +1,279 @@
+//! Splits loops at borders (index set splitting: Griebl, Feautrier, Lengauer, "Index Set
+//! Splitting", 2000). An access like `u[i - 1]` under a condition like `i > 0` is a branch in each
+//! iteration. But such a condition holds in all iterations of the interior, so a loop over the
+//! interior has none, and can be vectorized.
+//!
+//! ```text
+//! parallel i < n {                   parallel b < min(1, n) { the same for i = b }
+//!   if i == 0 { x[i] }               parallel a < n - 1 {
+//!   else { x[i - 1] }                  x[a + 1 - 1]
+//! }                                  }
+//! ```
+//!
+//! For several indices, the border of the outermost comes first; those of others leave it out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ir::choice::Choice;
+use ir::nest::{
+    Block, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
+};
+use ir::rewrite::{Copier, erase_unused, fresh_name, simplify};
+use ir::sched::Scheduled;
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, visit};
+
+use crate::forward::is_scratch;
+
+/// The greatest distance from either end that counts as a border.
+const WIDEST: i64 = 16;
+/// The most statements of a loop that is split.
+const MOST: usize = 256;
+
+/// Splits the loops of kernels that have branches at their borders, for targets that gain from it.
+pub fn borders(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let Scheduled { machine, program, parts, .. } = scheduled;
+    for part in parts.iter_mut().filter(|_| machine.splits_borders) {
+        let kernel = &mut part.kernel;
+        for statement in std::mem::take(&mut kernel.body) {
+            let split = match &statement {
+                Statement::Loop(l) => split(program, kernel, l).filter(|_| choice.grants(true)),
+                _ => None,
+            };
+            match split {
+                Some(loops) => kernel.body.extend(loops),
+                None => kernel.body.push(statement),
+            }
+        }
+    }
+}
+
+/// How many iterations at either end of an index are the border.
+#[derive(Clone, Copy, Default)]
+struct Border {
+    low: i64,
+    high: i64,
+}
+
+/// The loops in place of one with branches at its borders.
+fn split(program: &Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> {
+    let mut statements = 0;
+    visit::for_each_statement(&l.body, &mut |_| statements += 1);
+    let flat = l.body.iter().all(|s| !s.repeats());
+    if l.kind != LoopKind::Parallel || !flat || statements > MOST || guarded(&l.body) == 0 {
+        return None;
+    }
+    // One loop may load elements where it stores others; several have to keep them apart.
+    let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
+    let in_place = |members: &Vec<BufferId>| {
+        members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
+    };
+    let in_scratch = stored.iter().any(|buffer| is_scratch(program, *buffer));
+    if in_scratch || program.slots.values().any(in_place) {
+        return None;
+    }
+    let lengths = l.dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;
+    let (borders, comparisons) = find(kernel, l, &lengths);
+    if borders.iter().all(|border| border.low + border.high == 0) {
+        return None;
+    }
+    let from = kernel.clone();
+    let mut splitter = Splitter { program, from: &from, kernel, l, lengths: &lengths, before: vec![] };
+    let inner = splitter.region(&borders, l.dims.len(), None);
+    let interior = splitter.interior(inner, &comparisons);
+    if guarded(&interior.body) == guarded(&l.body) {
+        *kernel = from;
+        return None;
+    }
+    let mut loops = vec![];
+    for (at, border) in borders.iter().enumerate() {
+        for end in [End::Low, End::High] {
+            if end.of(*border) > 0 {
+                loops.push(Statement::Loop(splitter.region(&borders, at, Some(end)).0));
+            }
+        }
+    }
+    loops.push(Statement::Loop(interior));
+    Some(splitter.before.into_iter().chain(loops).collect())
+}
+
+/// The number of branches that guard a load.
+fn guarded(block: &Block) -> usize {
+    let mut count = 0;
+    visit::for_each_statement(block, &mut |s| {
+        count +=
+            usize::from(matches!(s, Statement::If { .. }) && s.blocks().any(|inner| !visit::loads(inner).is_empty()));
+    });
+    count
+}
+
+/// The border of each index, and the comparisons that it decides, with their values in the interior.
+fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<ValueId, bool>) {
+    let mut affine: BTreeMap<ValueId, Affine<IndexId>> = BTreeMap::new();
+    let mut borders = vec![Border::default(); l.dims.len()];
+    let mut comparisons = BTreeMap::new();
+    let wanted = conditions(&l.body);
+    let mut look = |value: ValueId, op: &Op| match op {
+        Op::Affine(a) => _ = affine.insert(value, a.clone()),
+        Op::Constant(Scalar::I64(n)) => _ = affine.insert(value, Affine::constant(*n)),
+        Op::Compare(op, a, b) if wanted.contains(&value) => {
+            let Some((a, b)) = affine.get(a).zip(affine.get(b)) else { return };
+            let difference = a.sub(b);
+            let [(index, factor)] = difference.terms() else { return };
+            let Some(at) = l.dims.iter().position(|(i, _)| i == index) else { return };
+            // The comparison of the index with a point.
+            let (op, point) = match factor.as_constant() {
+                Some(1) => (*op, &Size::constant(0) - difference.constant_part()),
+                Some(-1) => (op.swapped(), difference.constant_part().clone()),
+                _ => return,
+            };
+            // Whether the point itself is on the side of smaller indices.
+            let equal_is_below = matches!(op, CompareOp::Le | CompareOp::Gt);
+            let is_equality = matches!(op, CompareOp::Eq | CompareOp::Ne);
+            let border = &mut borders[at];
+            let low = point.as_constant().map(|n| n + i64::from(equal_is_below || is_equality));
+            let high = (&lengths[at] - &point).as_constant().map(|n| n - i64::from(equal_is_below));
+            let interior = match (low, high) {
+                (Some(low), _) if low <= WIDEST => {
+                    border.low = border.low.max(low);
+                    matches!(op, CompareOp::Ne | CompareOp::Gt | CompareOp::Ge)
+                }
+                (_, Some(high)) if high <= WIDEST => {
+                    border.high = border.high.max(high);
+                    matches!(op, CompareOp::Ne | CompareOp::Lt | CompareOp::Le)
+                }
+                _ => return,
+            };
+            comparisons.insert(value, interior);
+        }
+        _ => {}
+    };
+    visit::for_each_op(&kernel.body, &mut look);
+    visit::for_each_op(&l.body, &mut look);
+    (borders, comparisons)
+}
+
+/// The values that conditions are computed from.
+fn conditions(body: &Block) -> BTreeSet<ValueId> {
+    let mut wanted = BTreeSet::new();
+    let mut ops = vec![];
+    visit::for_each_statement(body, &mut |s| match s {
+        Statement::If { condition, .. } => _ = wanted.insert(*condition),
+        Statement::Let { value, op } => ops.push((*value, op)),
+        _ => {}
+    });
+    for (value, op) in ops.into_iter().rev() {
+        if wanted.contains(&value) {
+            op.for_each_operand(|operand| _ = wanted.insert(operand));
+        }
+    }
+    wanted
+}
+
+/// An end of an index.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Low,
+    High,
+}
+
+impl End {
+    fn of(self, border: Border) -> i64 {
+        if self == End::Low { border.low } else { border.high }
+    }
+}
+
+struct Splitter<'a> {
+    program: &'a Program,
+    from: &'a Kernel,
+    kernel: &'a mut Kernel,
+    l: &'a Loop,
+    lengths: &'a [Size],
+    /// What computes the extents of borders.
+    before: Block,
+}
+
+impl Splitter<'_> {
+    /// The loop over the border of the index `at`, at one of its ends: over the interior of those
+    /// before it, and all of those behind it. Without an end, over the interior of all. Also
+    /// returns what its values became.
+    fn region(&mut self, borders: &[Border], at: usize, end: Option<End>) -> (Loop, BTreeMap<ValueId, ValueId>) {
+        let mut dims = vec![];
+        let mut indices = vec![];
+        for (number, (old, _)) in self.l.dims.iter().enumerate() {
+            let (border, length) = (borders[number], &self.lengths[number]);
+            let index = self.index(&self.from.indices[*old].name);
+            let [low, high] = [border.low, border.high].map(Size::constant);
+            let here = Affine::index(index);
+            let (extent, to) = if number < at {
+                (Extent::size(&(length - &low) - &high), here.add(&Affine::size(low)))
+            } else if number > at {
+                (Extent::size(length.clone()), here)
+            } else if end == Some(End::Low) {
+                (self.at_most(border.low, length.clone()), here)
+            } else {
+                let last = Affine::size(length - &Size::constant(1));
+                (self.at_most(border.high, length - &low), last.sub(&here))
+            };
+            dims.push((index, extent));
+            indices.push((*old, to));
+        }
+        let mut copier = Copier::new(self.program, self.from, self.kernel);
+        indices.into_iter().for_each(|(old, to)| copier.map_index(old, Subscript::Affine(to)));
+        let mut body = vec![];
+        copier.copy(&self.l.body, &mut body);
+        let mut became = BTreeMap::new();
+        visit::for_each_op(&self.l.body, &mut |value, _| _ = became.insert(value, copier.value(value)));
+        (Loop { dims, kind: LoopKind::Parallel, body }, became)
+    }
+
+    /// The interior, without the branches that it decides.
+    fn interior(
+        &mut self,
+        (mut inner, became): (Loop, BTreeMap<ValueId, ValueId>),
+        comparisons: &BTreeMap<ValueId, bool>,
+    ) -> Loop {
+        let copy = |value: &ValueId| became.get(value).copied().unwrap_or(*value);
+        let decided = comparisons.iter().map(|(value, holds)| (copy(value), *holds)).collect();
+        decide(&mut inner.body, &decided);
+        let body = vec![Statement::Loop(inner.clone())];
+        let mut alone = Kernel { body, ..self.kernel.clone() };
+        while simplify(&mut alone) {}
+        self.kernel.values = alone.values;
+        match alone.body.pop() {
+            Some(Statement::Loop(mut simple)) if alone.body.is_empty() => {
+                erase_unused(&mut simple.body);
+                simple
+            }
+            _ => inner,
+        }
+    }
+
+    fn index(&mut self, name: &str) -> IndexId {
+        let sizes = self.program.symbols.values().map(|s| s.name.clone());
+        let mut taken: BTreeSet<String> = sizes.chain(self.kernel.indices.values().map(|i| i.name.clone())).collect();
+        self.kernel.indices.push(Index { name: fresh_name(&mut taken, name) })
+    }
+
+    /// A number of iterations, or fewer.
+    fn at_most(&mut self, number: i64, size: Size) -> Extent {
+        let mut define = |op| {
+            let value = self.kernel.values.push(Dtype::I64);
+            self.before.push(Statement::Let { value, op });
+            value
+        };
+        let [number, size] = [Size::constant(number), size].map(|size| define(Op::Affine(Affine::size(size))));
+        Extent::Value(define(Op::Binary(BinaryOp::Min, number, size)))
+    }
+}
+
+/// Gives comparisons the values that they have.
+fn decide(block: &mut Block, decided: &BTreeMap<ValueId, bool>) {
+    for statement in block {
+        if let Statement::Let { value, op } = statement
+            && let Some(holds) = decided.get(value)
+        {
+            *op = Op::Constant(Scalar::Bool(*holds));
+        }
+        statement.blocks_mut().for_each(|inner| decide(inner, decided));
+    }
+}
