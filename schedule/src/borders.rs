@@ -35,11 +35,8 @@ pub fn borders(scheduled: &mut Scheduled, choice: &mut Choice) {
     for part in parts.iter_mut().filter(|_| machine.splits_borders) {
         let kernel = &mut part.kernel;
         for statement in std::mem::take(&mut kernel.body) {
-            let split = match &statement {
-                Statement::Loop(l) => split(program, kernel, l).filter(|_| choice.grants(true)),
-                _ => None,
-            };
-            match split {
+            let l = if let Statement::Loop(l) = &statement { Some(l) } else { None };
+            match l.and_then(|l| split(program, kernel, l)).filter(|_| choice.grants(true)) {
                 Some(loops) => kernel.body.extend(loops),
                 None => kernel.body.push(statement),
             }
@@ -112,10 +109,14 @@ fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<V
     let mut borders = vec![Border::default(); l.dims.len()];
     let mut comparisons = BTreeMap::new();
     let wanted = conditions(&l.body);
-    let mut look = |value: ValueId, op: &Op| match op {
-        Op::Affine(a) => _ = affine.insert(value, a.clone()),
-        Op::Constant(Scalar::I64(n)) => _ = affine.insert(value, Affine::constant(*n)),
-        Op::Compare(op, a, b) if wanted.contains(&value) => {
+    let mut look = |value: ValueId, op: &Op| {
+        if let Op::Affine(a) = op {
+            affine.insert(value, a.clone());
+        } else if let Op::Constant(Scalar::I64(n)) = op {
+            affine.insert(value, Affine::constant(*n));
+        } else if let Op::Compare(op, a, b) = op
+            && wanted.contains(&value)
+        {
             let Some((a, b)) = affine.get(a).zip(affine.get(b)) else { return };
             let difference = a.sub(b);
             let [(index, factor)] = difference.terms() else { return };
@@ -145,7 +146,6 @@ fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<V
             };
             comparisons.insert(value, interior);
         }
-        _ => {}
     };
     visit::for_each_op(&kernel.body, &mut look);
     visit::for_each_op(&l.body, &mut look);
@@ -156,11 +156,12 @@ fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<V
 fn conditions(body: &Block) -> BTreeSet<ValueId> {
     let mut wanted = BTreeSet::new();
     let mut ops = vec![];
-    visit::for_each_statement(body, &mut |s| match s {
-        Statement::If { condition, .. } => _ = wanted.insert(*condition),
-        Statement::Let { value, op } => ops.push((*value, op)),
-        _ => {}
+    visit::for_each_statement(body, &mut |s| {
+        if let Statement::If { condition, .. } = s {
+            wanted.insert(*condition);
+        }
     });
+    visit::for_each_op(body, &mut |value, op| ops.push((value, op)));
     for (value, op) in ops.into_iter().rev() {
         if wanted.contains(&value) {
             op.for_each_operand(|operand| _ = wanted.insert(operand));
