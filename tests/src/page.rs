@@ -9,8 +9,9 @@
 //! ```fl x=ones:3 -> f32/3                the results are written to arrays of these types and shapes
 //! ````
 //!
-//! Arguments are those of the command line, behind a type and `/` where it is not the parameter's. `max-memory=1000`
-//! limits the call, `entry=g` checks but that function, and `repeat=1000` makes so many copies of what stands in `«»`.
+//! Arguments are those of the command line, behind a type and `/` where it is not the parameter's.
+//! `max-memory=1000` limits the call, `entry=g` checks but that function, and `repeat=1000` makes a
+//! thousand copies of the text in `«»`.
 
 use std::fmt::Write;
 
