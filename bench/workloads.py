@@ -252,7 +252,7 @@ add(
 add("argsort", "sorting", TO_16M_SORTED, vectors("x"), same(), dtype=np.int64, function="sort_numbers")
 add("sort_rows", "sorting", {"1000sq": (1000, 1000), "100000x16": (100_000, 16)}, rows(), same())
 add("median", "sorting", TO_16M_SORTED, vectors("x"), scalars(), function="median_all")
-add("top_100", "sorting", TO_16M_SORTED, vectors("x"), lambda n: [(100,)])
+add("top_100", "sorting", TO_16M_SORTED, lambda n: [Input("x", (n,)), Input("places", (100,))], lambda n: [(100,)])
 
 # ---- steps
 
