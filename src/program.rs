@@ -196,9 +196,10 @@ impl<'a> Function<'a> {
     /// ```
     /// use fuseloop::{Options, Program, Style};
     ///
-    /// let program = Program::parse("fn f(x: f32[n]) = loop y = x while sum(y) > 1 { y / 2 }")?;
+    /// let source = "fn f(x: f32[n, m]) { let z[i] = loop y = x[i] while sum(y) > 1 { y / 2 }\n z }";
+    /// let program = Program::parse(source)?;
     /// let error = program.main()?.compile(&Options::default()).unwrap_err();
-    /// assert!(error.render(Style::Plain).contains("loop y = x while sum(y) > 1"));
+    /// assert!(error.render(Style::Plain).contains("loop y = x[i] while sum(y) > 1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
