@@ -8,7 +8,7 @@
 use cranelift_entity::SecondaryMap;
 use ir::Size;
 use ir::nest::{
-    Block, Contraction, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Statement, While,
+    Block, Contraction, Extent, FunctionId, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Statement, While,
 };
 
 use super::accesses::{Accesses, ScopeId};
@@ -24,7 +24,7 @@ pub(super) fn of(program: &Program, kernel: &Kernel, accesses: &Accesses<'_>) ->
             inside[parent].push(id);
         }
     }
-    let mut walk = Walk { accesses, inside, calls: Calls::new(program) };
+    let mut walk = Walk { accesses, inside, calls: Calls::new(program), uneven: 0 };
     walk.block(&kernel.body, ScopeId::from_u32(0), &[])
 }
 
@@ -57,6 +57,8 @@ struct Walk<'k, 'p> {
     /// For each block, the inner blocks still to visit, the next one last.
     inside: SecondaryMap<ScopeId, Vec<ScopeId>>,
     calls: Calls<'p>,
+    /// The statements so far with a number of operations that depends on data or conditions.
+    uneven: usize,
 }
 
 impl Walk<'_, '_> {
@@ -81,12 +83,15 @@ impl Walk<'_, '_> {
                     continue;
                 }
                 Statement::If { then, otherwise, .. } => {
+                    let uneven = self.uneven;
                     let [first, second] = [then, otherwise].map(|block| {
                         let branch = self.enter(scope);
                         self.block(block, branch, apart)
                     });
-                    let same = first.elements == second.elements && trips(self.accesses, scope, apart).exact;
-                    if same { Count { exact: true, ..first } } else { costlier(first, second) }
+                    let same = first.elements == second.elements && self.uneven == uneven;
+                    self.uneven += usize::from(!same);
+                    let exact = same && trips(self.accesses, scope, apart).exact;
+                    if exact { Count { exact, ..first } } else { costlier(first, second) }
                 }
                 Statement::Loop(l) => self.loop_(l, scope, apart),
                 Statement::While(w) => self.while_(w, scope, apart),
@@ -99,6 +104,7 @@ impl Walk<'_, '_> {
 
     fn loop_(&mut self, l: &Loop, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let scope = self.enter(scope);
+        self.uneven += usize::from(l.dims.iter().any(|(_, extent)| matches!(extent, Extent::Value(_))));
         let body = self.block(&l.body, scope, apart);
         match &l.kind {
             LoopKind::Reduce(reductions) => {
@@ -111,6 +117,7 @@ impl Walk<'_, '_> {
     fn while_(&mut self, w: &While, scope: ScopeId, apart: &[IndexId]) -> Count<Size> {
         let around = if w.condition.is_some() { self.enter(scope) } else { scope };
         let steps = self.enter(around);
+        self.uneven += 1;
         let condition = w.condition.as_ref().map(|condition| self.block(&condition.body, steps, apart));
         let body = self.block(&w.body, steps, apart);
         condition.iter().fold(body, |all, condition| all.plus(condition))

@@ -68,6 +68,33 @@ fn choices_cost_what_they_compare() {
     assert_eq!(operations(&grouped), "2 * g * n");
 }
 
+/// Two branches that cost the same do not make the branches inside them certain.
+#[test]
+fn a_choice_inside_equal_branches_stays_one() {
+    let body = |op: &str| {
+        format!(
+            "v3 = lt v1, v2 v4 = if v3 {{ v5 = load %x[i] v6 = mul v5, v5 yield v6 }} else {{ v7 = load %x[i] yield v7 }}
+             v8 = {op} v4, v4 yield v8"
+        )
+    };
+    let nested = program(&format!(
+        "program @p {{ symbol n = dim 0 of input 0 input 0 %x: f32[n] output 0 %y: f32[n]
+         kernel @k {{ parallel i < n {{
+            v0 = load %x[i] v1 = affine i v2 = const i64 4 v9 = const f32 0.0 v10 = gt v0, v9
+            v11 = if v10 {{ {} }} else {{ {} }}
+            store %y[i], v11 }} }} }}",
+        body("add"),
+        body("sub")
+            .replace("v3", "v13")
+            .replace("v4", "v14")
+            .replace("v5", "v15")
+            .replace("v6", "v16")
+            .replace("v7", "v17")
+            .replace("v8", "v18"),
+    ));
+    assert_eq!(operations(&nested), "at most 4 * n");
+}
+
 #[test]
 fn branches_count_where_they_run() {
     let shift = lowered("fn f(x: f32[n]) {\n let y[i < n] = if i > 0 then x[i - 1] * x[i] + 1 else x[i] * 2\n y\n}");
