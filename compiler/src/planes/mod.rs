@@ -22,7 +22,9 @@ mod rewrite;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, Equation, ExprId, Extent, Factor, IndexId, Kind, Prefix, Recurrence, RecurrenceId};
+use ir::checked::{
+    Checked, Equation, ExprId, Extent, Factor, IndexId, Kind, Prefix, Recurrence, RecurrenceId, Subscript,
+};
 use ir::{Affine, Size};
 
 /// The pass leaves planes with fewer elements where they are: a kernel for each would cost more
@@ -217,8 +219,29 @@ fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
         Extent::Affine(extent) => extent.terms().iter().any(|(index, _)| deciding.contains(index)),
         Extent::Dynamic(extent) => own[*extent],
     };
-    checked.exprs.iter().filter(|(id, _)| own[*id] && reads.reached[*id]).all(|(_, expr)| match &expr.kind {
+    let mut in_step: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+    for (id, expr) in &checked.exprs {
+        let mut one = match &expr.kind {
+            Kind::Index(index) => deciding.contains(index),
+            Kind::Access { at, .. } => at
+                .iter()
+                .filter_map(|s| s.affine.as_ref())
+                .any(|affine| affine.terms().iter().any(|(index, _)| deciding.contains(index))),
+            Kind::Earlier { .. } => true,
+            _ => false,
+        };
+        checked.for_each_operand(&expr.kind, |operand| one |= in_step[operand]);
+        in_step[id] = one;
+    }
+    // What does not depend on the step is computed even if there is none, and without the condition
+    // that the step decides.
+    let is_inside = |array: ExprId, at: &[Subscript]| {
+        let along = |s: &Subscript| checked.indices[s.affine.as_ref()?.as_index()?].extent.as_size().cloned();
+        at.iter().zip(&checked.exprs[array].ty.shape).all(|(s, length)| along(s).as_ref() == Some(length))
+    };
+    checked.exprs.iter().filter(|(id, _)| own[*id] && reads.reached[*id]).all(|(id, expr)| match &expr.kind {
         Kind::Loop { .. } | Kind::State { .. } | Kind::Recurrence { .. } => false,
+        Kind::Access { array, at } if expr.guard != Checked::TOP && !in_step[id] => is_inside(*array, at),
         Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } if deciding.contains(of) => false,
         kind => !checked.bound(kind).any(ends_at),
     })
