@@ -38,7 +38,7 @@ impl Entry {
     }
 }
 
-/// What counts as an error in addition to errors.
+/// The findings that count as errors in addition to errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Denied {
     /// Every warning

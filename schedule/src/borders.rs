@@ -15,14 +15,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::choice::Choice;
-use ir::nest::{
-    Block, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId,
-};
-use ir::rewrite::{Copier, erase_unused, fresh_name, simplify};
+use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::rewrite::{Copier, erase_unused, simplify};
 use ir::sched::Scheduled;
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, visit};
+use ir::{Affine, BinaryOp, CompareOp, Scalar, Size, visit};
 
 use crate::forward::is_scratch;
+use crate::maker::Maker;
 
 /// The greatest distance from either end that counts as a border.
 const WIDEST: i64 = 16;
@@ -52,7 +51,7 @@ struct Border {
 }
 
 /// The loops in place of one with branches at its borders.
-fn split(program: &Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> {
+fn split(program: &mut Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> {
     let mut statements = 0;
     visit::for_each_statement(&l.body, &mut |_| statements += 1);
     let flat = l.body.iter().all(|s| !s.repeats());
@@ -74,7 +73,7 @@ fn split(program: &Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> {
         return None;
     }
     let from = kernel.clone();
-    let mut splitter = Splitter { program, from: &from, kernel, l, lengths: &lengths, before: vec![] };
+    let mut splitter = Splitter { maker: Maker { program, kernel }, from: &from, l, lengths: &lengths, before: vec![] };
     let inner = splitter.region(&borders, l.dims.len(), None);
     let interior = splitter.interior(inner, &comparisons);
     if guarded(&interior.body) == guarded(&l.body) {
@@ -121,6 +120,14 @@ fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<V
             let difference = a.sub(b);
             let [(index, factor)] = difference.terms() else { return };
             let Some(at) = l.dims.iter().position(|(i, _)| i == index) else { return };
+            // A side that wraps would compare as another number.
+            let plain = |side: &Affine<IndexId>| {
+                let own = |(i, factor): &(IndexId, Size)| i == index && matches!(factor.as_constant(), Some(-1 | 1));
+                side.terms().iter().all(own) && side.constant_part().is_near(&lengths[at])
+            };
+            if !plain(a) || !plain(b) {
+                return;
+            }
             // The comparison of the index with a point.
             let (op, point) = match factor.as_constant() {
                 Some(1) => (*op, &Size::constant(0) - difference.constant_part()),
@@ -184,12 +191,12 @@ impl End {
 }
 
 struct Splitter<'a> {
-    program: &'a Program,
+    maker: Maker<'a>,
+    /// The kernel before.
     from: &'a Kernel,
-    kernel: &'a mut Kernel,
     l: &'a Loop,
     lengths: &'a [Size],
-    /// What computes the extents of borders.
+    /// The statements that compute the extents of borders.
     before: Block,
 }
 
@@ -202,7 +209,7 @@ impl Splitter<'_> {
         let mut indices = vec![];
         for (number, (old, _)) in self.l.dims.iter().enumerate() {
             let (border, length) = (borders[number], &self.lengths[number]);
-            let index = self.index(&self.from.indices[*old].name);
+            let index = self.maker.index(&self.from.indices[*old].name);
             let [low, high] = [border.low, border.high].map(Size::constant);
             let here = Affine::index(index);
             let (extent, to) = if number < at {
@@ -218,7 +225,7 @@ impl Splitter<'_> {
             dims.push((index, extent));
             indices.push((*old, to));
         }
-        let mut copier = Copier::new(self.program, self.from, self.kernel);
+        let mut copier = Copier::new(self.maker.program, self.from, self.maker.kernel);
         indices.into_iter().for_each(|(old, to)| copier.map_index(old, Subscript::Affine(to)));
         let mut body = vec![];
         copier.copy(&self.l.body, &mut body);
@@ -237,9 +244,9 @@ impl Splitter<'_> {
         let decided = comparisons.iter().map(|(value, holds)| (copy(value), *holds)).collect();
         decide(&mut inner.body, &decided);
         let body = vec![Statement::Loop(inner.clone())];
-        let mut alone = Kernel { body, ..self.kernel.clone() };
+        let mut alone = Kernel { body, ..self.maker.kernel.clone() };
         while simplify(&mut alone) {}
-        self.kernel.values = alone.values;
+        self.maker.kernel.values = alone.values;
         match alone.body.pop() {
             Some(Statement::Loop(mut simple)) if alone.body.is_empty() => {
                 erase_unused(&mut simple.body);
@@ -249,21 +256,11 @@ impl Splitter<'_> {
         }
     }
 
-    fn index(&mut self, name: &str) -> IndexId {
-        let sizes = self.program.symbols.values().map(|s| s.name.clone());
-        let mut taken: BTreeSet<String> = sizes.chain(self.kernel.indices.values().map(|i| i.name.clone())).collect();
-        self.kernel.indices.push(Index { name: fresh_name(&mut taken, name) })
-    }
-
     /// A number of iterations, or fewer.
     fn at_most(&mut self, number: i64, size: Size) -> Extent {
-        let mut define = |op| {
-            let value = self.kernel.values.push(Dtype::I64);
-            self.before.push(Statement::Let { value, op });
-            value
-        };
-        let [number, size] = [Size::constant(number), size].map(|size| define(Op::Affine(Affine::size(size))));
-        Extent::Value(define(Op::Binary(BinaryOp::Min, number, size)))
+        let sizes = [Size::constant(number), size].map(|size| Op::Affine(Affine::size(size)));
+        let [number, size] = sizes.map(|op| self.maker.define(&mut self.before, op));
+        Extent::Value(self.maker.define(&mut self.before, Op::Binary(BinaryOp::Min, number, size)))
     }
 }
 

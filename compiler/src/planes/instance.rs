@@ -233,8 +233,10 @@ impl<'r, 'c> Instance<'r, 'c> {
         for id in self.body.clone() {
             let expr = &old.exprs[id];
             let number = |id: ExprId| match &old.exprs[id].kind {
-                Kind::Constant(Scalar::I64(number)) => Some(Affine::constant(*number)),
-                Kind::Size(size) => Some(Affine::size(size.clone())),
+                Kind::Constant(Scalar::I64(number)) => {
+                    Some(Affine::constant(*number)).filter(|number| number.constant_part().is_near(&planes.length))
+                }
+                Kind::Size(size) if size.is_near(&planes.length) => Some(Affine::size(size.clone())),
                 _ => affine.get(&id).cloned(),
             };
             let as_affine = match &expr.kind {
@@ -259,7 +261,13 @@ impl<'r, 'c> Instance<'r, 'c> {
                 }
                 _ => None,
             };
-            affine.extend(as_affine.filter(|_| expr.ty.dtype == Dtype::I64).map(|affine| (id, affine)));
+            // A number that wraps would compare as another one.
+            let plain = |affine: &Affine<IndexId>| {
+                let unit = |(_, factor): &(IndexId, Size)| matches!(factor.as_constant(), Some(-1 | 1));
+                affine.terms().iter().all(unit) && affine.constant_part().is_near(&planes.length)
+            };
+            let as_affine = as_affine.filter(|affine| expr.ty.dtype == Dtype::I64 && plain(affine));
+            affine.extend(as_affine.map(|affine| (id, affine)));
             self.decided.extend(decided.map(|holds| (id, holds)));
         }
         for id in self.body.clone().into_iter().rev() {

@@ -203,7 +203,7 @@ impl Plan {
 }
 
 impl Planes {
-    /// What belongs to the axes but for that of the deciding index.
+    /// The items that belong to the axes other than that of the deciding index.
     fn others<'i, T>(&self, of_axes: &'i [T]) -> impl Iterator<Item = &'i T> + use<'i, T> {
         let axis = self.axis;
         of_axes.iter().enumerate().filter(move |(at, _)| *at != axis).map(|(_, of_axis)| of_axis)
@@ -233,8 +233,8 @@ fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
         checked.for_each_operand(&expr.kind, |operand| one |= in_step[operand]);
         in_step[id] = one;
     }
-    // What does not depend on the step is computed even if there is none, and without the condition
-    // that the step decides.
+    // An access that does not depend on the step is computed even if there is no step, and without
+    // the condition that the step decides.
     let is_inside = |array: ExprId, at: &[Subscript]| {
         let along = |s: &Subscript| checked.indices[s.affine.as_ref()?.as_index()?].extent.as_size().cloned();
         at.iter().zip(&checked.exprs[array].ty.shape).all(|(s, length)| along(s).as_ref() == Some(length))
