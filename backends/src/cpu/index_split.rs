@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::nest::{Block, IndexId, Op, Statement, ValueId};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, UnaryOp, visit};
+use ir::nest::{Block, IndexId, Op, Program, Statement, ValueId};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp, visit};
 
 use super::emit::Emitter;
 use super::nest::Axis;
@@ -100,13 +100,23 @@ impl Body<'_> {
                     _ => return None,
                 };
                 let (Comparand::Affine(affine), Some(sign)) = (&operands[at], varies[at]) else { return None };
-                let base = affine.sub(&Affine::index(index).scale(&ir::Size::constant(sign)));
+                if !does_not_wrap(e.unit.program, affine) {
+                    return None;
+                }
+                let base = affine.sub(&Affine::index(index).scale(&Size::constant(sign)));
                 let bound = operands[1 - at].clone();
                 Some(Split { value: condition, test: Test::Threshold(Threshold { sign, base, bound, op }) })
             }
             _ => None,
         }
     }
+}
+
+/// Whether the sum cannot wrap, whatever the sizes are: it would compare as another number, and not
+/// change at one iteration.
+fn does_not_wrap(program: &Program, affine: &Affine<IndexId>) -> bool {
+    let is_small = |(_, factor): &(IndexId, Size)| factor.as_constant().is_some_and(|k| k.unsigned_abs() <= 1 << 10);
+    affine.terms().iter().all(is_small) && program.is_small(affine.constant_part())
 }
 
 /// Finds the first comparison to split at, in a branch that accesses memory.
@@ -247,7 +257,7 @@ impl Emitter<'_> {
     fn split_point(&mut self, threshold: &Threshold) -> (Value, bool) {
         let base = self.affine(&threshold.base);
         let bound = self.operand(&threshold.bound);
-        // Clamp, so that the arithmetic cannot wrap. Actual subscripts are far inside these limits.
+        // Clamp, so that the arithmetic cannot wrap. The base is far inside these limits.
         let [least, most] = [-(1i64 << 62), 1 << 62].map(|k| self.int(k));
         let bound = self.b.ins().smax(bound, least);
         let bound = self.b.ins().smin(bound, most);

@@ -15,6 +15,7 @@ mod whiles;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
+use crate::size::{Atom, Product};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
@@ -536,6 +537,28 @@ impl Program {
     /// The outputs, in result order.
     pub fn outputs(&self) -> Vec<BufferId> {
         self.by_role(|role| if let Role::Output(n) = role { Some(*n) } else { None })
+    }
+
+    /// Whether the size is so far from the limits of `i64`, whatever the sizes of a call are, that
+    /// its sum with an index does not wrap. A size name is at most
+    /// [`MAX_LENGTH`](crate::bind::MAX_LENGTH); a product of names is small if it is part of the
+    /// length of an axis.
+    pub fn is_small(&self, size: &Size) -> bool {
+        let is_name = |(product, factor): &(Product, i64)| match product.as_slice() {
+            [] => factor.unsigned_abs() <= 1 << 56,
+            [Atom::Symbol(_) | Atom::KeyedChunk(_)] => factor.unsigned_abs() <= 1 << 8,
+            [Atom::FloorDiv(number, _)] => factor.unsigned_abs() <= 1 << 4 && self.is_small(number),
+            _ => false,
+        };
+        let is_part = |product: &Product| {
+            let lengths = self.buffers.values().flat_map(|b| &b.shape);
+            lengths.into_iter().any(|length| {
+                let (own, others): (Vec<_>, Vec<_>) = length.terms().iter().partition(|(other, _)| other == product);
+                own.iter().any(|(_, factor)| *factor > 0) && others.into_iter().all(is_name)
+            })
+        };
+        let is_small = |term: &(Product, i64)| is_name(term) || matches!(term, (product, -1 | 1) if is_part(product));
+        size.terms().len() <= 8 && size.terms().iter().all(is_small)
     }
 
     /// The name of a reduction for reports; for a reducer, without the type.

@@ -45,9 +45,9 @@ fn planes_go_down() {
     insta::assert_snapshot!(
         "planes_go_down",
         unfused(
-            "fn f(x: f32[n, m], steps: i64) {
+            "fn f(x: f32[m], steps: i64) {
                 let rec y[t <= steps, j < m] =
-                    if t >= steps - 1 then x[0, j] else y[t + 1, m - 1 - j] - y[t + 2, j]
+                    if t >= steps - 1 then x[j] else y[t + 1, m - 1 - j] - y[t + 2, j]
                 y[0]
             }"
         )
@@ -58,6 +58,7 @@ fn planes_go_down() {
 fn other_recurrences_are_one_kernel() {
     for source in [
         "fn f(x: f32[n, m]) { let rec y[t < n, j < m] = if t == 0 then x[t, j] else y[t - 1, m - 1 - j]\n y }",
+        "fn f(x: f32[n, m], k: i64) { let rec y[t < k, j < m] = if t == 0 then x[0, j] else y[t - 1, m - 1 - j]\n y[k - 1] }",
         "fn f(x: f32[n, m]) { let rec y[t < n, j < m] = if t == 0 then x[t, j] else y[t - 1, m - 1 - j]\n y[0] }",
         "fn f(x: f32[n, m]) { let rec y[t < n, j < m] = if t == 0 then x[t, j] else y[t - 1, j]\n y[n - 1] }",
         "fn f(x: f32[n, m]) { let rec y[t < n, j < m] = if t == 0 then x[t, j] else y[t / 2, m - 1 - j]\n y[n - 1] }",

@@ -18,8 +18,11 @@ impl Writer<'_> {
         self.count("recurrence");
         let ty = self.choices.pick(&TYPES).copied().unwrap_or(Dtype::F32);
         let (along, across) = (self.some_dim(), self.some_dim());
-        let form = self.choices.below(9);
-        let dims = if form < 5 { vec![along.clone()] } else { vec![along.clone(), across.clone()] };
+        let form = self.choices.below(10);
+        // Only the last plane is read; it exists however few others there are.
+        let last = matches!(form, 5 | 9) && self.choices.chance(60);
+        let count = along.offset(i64::from(last));
+        let dims = if form < 5 { vec![count.clone()] } else { vec![count.clone(), across.clone()] };
         self.scope.indices = dims.iter().zip(["i", "j"]).map(|(dim, name)| Index::new(name, dim.clone())).collect();
         let first = self.expr(ty, &[], 1);
         let other = self.expr(ty, &[], 2);
@@ -35,10 +38,11 @@ impl Writer<'_> {
             5 => ("i == 0".to_owned(), format!("max[k < {width}]({OWN}[i - 1, k])")),
             6 => ("j == 0".to_owned(), format!("{OWN}[i, j - 1]")),
             7 => ("i == 0 || j == 0".to_owned(), format!("min({OWN}[i - 1, j], {OWN}[i, j - 1])")),
-            _ => (format!("i == {end} - 1 || j == 0"), format!("{OWN}[i + 1, j - 1]")),
+            8 => (format!("i == {end} - 1 || j == 0"), format!("{OWN}[i + 1, j - 1]")),
+            _ => ("i == 0".to_owned(), format!("{OWN}[i - 1, {width} - 1 - j]")),
         };
         if matches!(form, 4 | 5) {
-            let inner = if form == 4 { &along } else { &across };
+            let inner = if form == 4 { &count } else { &across };
             self.loops(&[&dims[..], std::slice::from_ref(inner)].concat());
         }
         let earlier = Piece::atom(earlier, ty, &[]);
@@ -49,14 +53,16 @@ impl Writer<'_> {
         for index in &indices {
             piece.uses.remove(&index.name);
         }
-        piece.shape.clone_from(&dims);
+        piece.shape = dims[usize::from(last)..].to_vec();
         let binders: Vec<String> = indices.iter().map(|index| index.binder(true, Clone::clone)).collect();
         // A recurrence that had the name of an array that it reads would read itself.
         let shadows = std::mem::replace(&mut self.shadows, false);
         let text = self.bind(&format!("[{}]", binders.join(", ")), piece, None);
         self.shadows = shadows;
         let Some((name, _)) = text.strip_prefix("let ").and_then(|rest| rest.split_once('[')) else { return text };
-        let recurrence = text.replacen("let ", "let rec ", 1);
-        recurrence.replace(OWN, name)
+        // No other name has an underscore.
+        let all = if last { format!("{name}_all") } else { name.to_owned() };
+        let recurrence = text.replacen(&format!("let {name}"), &format!("let rec {all}"), 1).replace(OWN, &all);
+        if last { format!("{recurrence}\nlet {name} = {all}[{end}]") } else { recurrence }
     }
 }

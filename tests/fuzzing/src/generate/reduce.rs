@@ -259,6 +259,7 @@ impl Writer<'_> {
         let mut inner = self.fresh_index(outer.bound.clone());
         inner.lower = outer.lower + i64::from(!inclusive);
         inner.first = Some(format!("{} {}", outer.name, if inclusive { "<=" } else { "<" }));
+        inner.after = Some((inclusive, outer.name.clone()));
         self.scope.indices.push(inner);
         let mut piece = self.reduce_over(reducer, ty, shape, fuel, 1);
         piece.uses.insert(outer.name.clone());

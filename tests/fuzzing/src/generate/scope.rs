@@ -52,6 +52,8 @@ pub struct Index {
     pub guarded: bool,
     /// How its bound from below is written, if it has one: `1 <=`, `i <`.
     pub first: Option<String>,
+    /// The index that bounds it from below, if there is one, and whether it may equal it.
+    pub after: Option<(bool, String)>,
     /// For a prefix, the way its bound is written (`<= i`), with the outer index.
     pub prefix: Option<(bool, String)>,
     /// If its bound is data: the text of the bound, and the names that it mentions.
@@ -70,6 +72,7 @@ impl Index {
             lower: 0,
             guarded: false,
             first: None,
+            after: None,
             prefix: None,
             data: None,
             evidence: vec![],
@@ -324,15 +327,21 @@ impl Scope {
     }
 
     /// An index alone in a subscript stays below `bound`. A prefix, even if a guard mentions it,
-    /// passes that on to the index it follows.
+    /// passes that on to the index it follows, and a suffix to the one before it.
     fn note_alone(&mut self, n: usize, bound: &Dim) {
-        if let Some((inclusive, outer)) = self.indices[n].prefix.clone() {
-            let bound = if inclusive { bound.clone() } else { bound.offset(1) };
-            if let Some(outer) = self.indices.iter().position(|i| i.name == outer) {
-                self.note_alone(outer, &bound);
+        let Index { prefix, after, .. } = &self.indices[n];
+        let passed = match (prefix, after) {
+            (Some((inclusive, outer)), _) => Some((outer, bound.offset(i64::from(!inclusive)))),
+            (None, Some((inclusive, outer))) => Some((outer, bound.offset(-i64::from(!inclusive)))),
+            (None, None) => None,
+        };
+        match passed {
+            Some((outer, bound)) => {
+                if let Some(outer) = self.indices.iter().position(|i| i.name == *outer) {
+                    self.note_alone(outer, &bound);
+                }
             }
-        } else {
-            self.note(n, Evidence::Alone(bound.clone()));
+            None => self.note(n, Evidence::Alone(bound.clone())),
         }
     }
 
