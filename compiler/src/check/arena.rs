@@ -202,7 +202,8 @@ impl Arena {
         self.branches[guard].needed
     }
 
-    /// A new node.
+    /// A new node. It is inside the branches that its operands are inside of, but for those that it
+    /// opens itself.
     pub fn node(&mut self, kind: Kind, ty: Type, here: Here) -> ExprId {
         let mut earlier = matches!(kind, Kind::Earlier { .. });
         if !matches!(kind, Kind::Recurrence { .. }) {
@@ -210,7 +211,16 @@ impl Arena {
         }
         let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty), earlier };
         self.meta.push(meta);
-        self.out.exprs.push(Expr { kind, ty, origin: origin(here.span), guard: here.guard, name: None })
+        let mut guard = here.guard;
+        if !matches!(kind, Kind::If { .. } | Kind::Loop { .. } | Kind::Recurrence { .. }) {
+            self.out.for_each_operand(&kind, |operand| {
+                let inner = self.out.exprs[operand].guard;
+                if inner != guard && (guard == Checked::TOP || self.guards(inner).any(|outer| outer == guard)) {
+                    guard = inner;
+                }
+            });
+        }
+        self.out.exprs.push(Expr { kind, ty, origin: origin(here.span), guard, name: None })
     }
 
     pub fn ty(&self, id: ExprId) -> &Type {

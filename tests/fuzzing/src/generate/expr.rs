@@ -382,8 +382,11 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(&Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers {
+            // No recurrence may depend on a condition that guards accesses.
+            let alone = self.in_branch() && helper.text.contains("let rec");
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
+                && !alone
                 && let Some(sizes) = helper.sizes_for(axes, shape)
             {
                 found.push((helper, sizes));
