@@ -47,6 +47,7 @@ pub(crate) mod codes {
         ARRAY = 241, "an array that does not fit into memory";
         DEVICE_MEMORY = 242, "a call that takes more of a GPU's memory than it may";
         CANCELLED = 243, "a call that was cancelled";
+        STEPS = 244, "a loop that takes more steps than allowed";
         TOO_LARGE = 250, "a function too large to compile";
         TOO_DEEP = 251, "reductions and conditions nested too deep to compile";
         TOO_MANY_KERNELS = 252, "more kernels than the function allows";
@@ -247,6 +248,13 @@ pub enum RunErrorKind {
         /// The bytes of the source that access it.
         at: Range<usize>,
     },
+    /// A loop takes more steps than are allowed.
+    Steps {
+        /// The most steps.
+        limit: i64,
+        /// The bytes of the source that a step computes.
+        at: Range<usize>,
+    },
     /// `argmax` or `argmin` of no elements.
     NoElement {
         /// The reducer.
@@ -347,6 +355,7 @@ impl RunError {
             RunErrorKind::Size { value: Err(_), .. } => codes::NO_VALUE,
             RunErrorKind::Access { .. } => codes::OUTSIDE,
             RunErrorKind::NoElement { .. } => codes::EMPTY,
+            RunErrorKind::Steps { .. } => codes::STEPS,
             RunErrorKind::OutputCount { .. } => codes::OUTPUT_COUNT,
             RunErrorKind::Output { .. } => codes::OUTPUT,
             RunErrorKind::Memory { .. } => codes::MEMORY,
@@ -402,6 +411,10 @@ impl RunError {
                 );
             }
             RunErrorKind::NoElement { at, .. } => report.labels = place(at, "there is no element here"),
+            RunErrorKind::Steps { at, .. } => {
+                report.labels = place(at, "in each step of the loop");
+                report.help = Some("raise the limit, or end the loop earlier".to_owned());
+            }
             RunErrorKind::DeviceMemory { .. } => {
                 report.help = Some("run on smaller arrays, or on the CPU".to_owned());
             }
@@ -485,6 +498,13 @@ impl fmt::Display for RunError {
                     f,
                     "subscript {index}{or_more} is outside of {}, whose axis {axis} has length {bound}",
                     named(array)
+                )
+            }
+            RunErrorKind::Steps { limit, .. } => {
+                write!(
+                    f,
+                    "a loop takes more than {}, the limit of the call",
+                    count(usize::try_from(*limit).unwrap_or(usize::MAX), "step")
                 )
             }
             RunErrorKind::NoElement { reducer, .. } => write!(f, "`{reducer}` of no element has no answer"),

@@ -42,6 +42,8 @@ pub struct Options {
     /// The limit on a call's GPU memory. A call that needs more than is free is refused in any
     /// case.
     pub max_device_memory: Option<u64>,
+    /// The limit on the steps of each loop: a call in which one takes more ends in an error.
+    pub max_steps: Option<u64>,
     /// A folder in which assembled GPU kernels are cached.
     pub cache: Option<PathBuf>,
     /// The passes that may merge kernels.
@@ -60,7 +62,8 @@ impl Options {
     }
 
     pub(crate) fn pipeline(&self) -> compiler::pipeline::Options {
-        compiler::pipeline::Options { fuse: self.fuse, ..compiler::pipeline::Options::default() }
+        let (fuse, max_steps) = (self.fuse, self.max_steps);
+        compiler::pipeline::Options { fuse, max_steps, ..compiler::pipeline::Options::default() }
     }
 }
 
@@ -143,7 +146,9 @@ impl Kernel {
     ) -> Result<Kernel, CompileError> {
         let start = Instant::now();
         let compiled = compiler::pipeline::compile(checked, &options.pipeline())?;
-        limit::hold(&source, checked, (options.fuse == Passes::ALL).then_some(&compiled))?;
+        // A limit on steps adds kernels that count them.
+        let plain = options.fuse == Passes::ALL && options.max_steps.is_none();
+        limit::hold(&source, checked, plain.then_some(&compiled))?;
         let program = compiled.program;
         times.lower = start.elapsed();
         let threads = match options.threads {

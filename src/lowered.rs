@@ -35,6 +35,7 @@ impl Lowered {
                 )
             }
             CheckKind::Elements(op) => format!("{place}`{}` of no element has no answer", op.name()),
+            CheckKind::Steps => format!("{place}a loop takes more than (wanted) steps"),
         }
     }
 

@@ -53,6 +53,9 @@ pub struct Arguments {
     /// Refuses to run if the arrays would take more of the GPU's memory [default: the free memory]
     #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
     max_device_memory: Option<u64>,
+    /// Ends the call with an error if a `loop` takes more steps
+    #[arg(long, value_name = "N")]
+    max_steps: Option<u64>,
     #[command(flatten)]
     warned: Warned,
     /// The format of results, times and errors
@@ -72,7 +75,8 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     // without an error message, by the operating system.
     let max_memory = arguments.max_memory.or_else(memory_to_use);
     let max_device_memory = arguments.max_device_memory;
-    let options = Options { max_memory, max_device_memory, cache: cache(), ..arguments.engine.options()? };
+    let max_steps = arguments.max_steps;
+    let options = Options { max_memory, max_device_memory, max_steps, cache: cache(), ..arguments.engine.options()? };
     let (results, times, call, phases) = compute(&function, &options, values, arguments.seed)?;
     let saved = places.iter().zip(&results).filter_map(|(place, result)| Some((place.clone()?, result.as_ref())));
     let saved: Vec<_> = saved.collect();

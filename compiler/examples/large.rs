@@ -143,7 +143,7 @@ fn main() {
         let check = start.elapsed();
         let start = Instant::now();
         let lowered: Result<Vec<_>, _> = match &checked {
-            Ok(all) => all.iter().map(|c| lower(c).map_err(|error| error.to_string())).collect(),
+            Ok(all) => all.iter().map(|c| lower(c, None).map_err(|error| error.to_string())).collect(),
             Err(errors) => Err(format!("{} {}", errors[0].code, errors[0].message)),
         };
         let lowering = start.elapsed();

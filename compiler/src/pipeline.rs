@@ -12,7 +12,7 @@ use crate::lower::{LowerError, lower};
 use crate::plan::plan;
 use crate::planes::planes;
 
-/// The passes to run, and how they decide. No option changes a bit of a result.
+/// The passes to run, how they decide, and a limit. No option changes a bit of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The passes that may merge kernels.
@@ -22,6 +22,8 @@ pub struct Options {
     /// A limit on the number of merges, over all passes; `None` is no limit. It serves to find a
     /// wrong merge by bisection.
     pub fuel: Option<u64>,
+    /// The most steps of a `loop`: a call in which one takes more ends in a fault.
+    pub max_steps: Option<u64>,
 }
 
 /// A function's loop nests, before and after fusion.
@@ -66,7 +68,7 @@ impl std::error::Error for PipelineError {}
 /// Lowers a checked program and runs the passes.
 pub fn compile(checked: &Checked, options: &Options) -> Result<Compiled, PipelineError> {
     let loops = planes(checked);
-    let unfused = lower(loops.as_ref().unwrap_or(checked)).map_err(PipelineError::Lower)?;
+    let unfused = lower(loops.as_ref().unwrap_or(checked), options.max_steps).map_err(PipelineError::Lower)?;
     check("lower", &unfused)?;
     fuse(unfused, options)
 }

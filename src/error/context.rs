@@ -41,6 +41,7 @@ impl Context<'_> {
                         RunErrorKind::Access { array: array.clone(), axis: *axis, index, bound, at }
                     }
                     CheckKind::Elements(op) => RunErrorKind::NoElement { reducer: op.name(), at },
+                    CheckKind::Steps => RunErrorKind::Steps { limit: bound, at },
                 }
             }
             None => RunErrorKind::Engine(format!("a subscript {index} is outside 0..{bound} at an unknown place")),

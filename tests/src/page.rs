@@ -10,8 +10,8 @@
 //! ````
 //!
 //! Arguments are those of the command line, behind a type and `/` where it is not the parameter's.
-//! `max-memory=1000` limits the call, `entry=g` checks but that function, and `repeat=1000` makes a
-//! thousand copies of the text in `«»`.
+//! `max-memory=1000` and `max-steps=1000` limit the call, `entry=g` checks but that function, and
+//! `repeat=1000` makes a thousand copies of the text in `«»`.
 
 use std::fmt::Write;
 
@@ -87,10 +87,11 @@ impl Block {
             Err(errors) => return errors.reports().next(),
         };
         let max_memory = self.option("max-memory").and_then(|n| n.parse().ok());
+        let max_steps = self.option("max-steps").and_then(|n| n.parse().ok());
         let called = !self.arguments.is_empty() || max_memory.is_some() || self.outputs.is_some();
         let last = program.functions().last().filter(|_| called)?;
         let function = program.function(&last.name).expect("it is one of the program's");
-        let kernel = match function.compile(&Options { max_memory, ..Options::default() }) {
+        let kernel = match function.compile(&Options { max_memory, max_steps, ..Options::default() }) {
             Ok(kernel) => kernel,
             Err(error) => return Some(error.report()),
         };

@@ -301,6 +301,12 @@ fn explains_calls_that_fail() {
         let line = format!("run a.fl --fn pick x=ones:2 at=arange:4 --device {device}");
         s.says(1, &line, &["subscript 2 is outside", "length 2", "a.fl:3:"]);
     }
+    std::fs::write(s.folder.path().join("b.fl"), "fn halve(x: f32) = loop y = x while y > 1 { y / 2 }").unwrap();
+    for device in ["cpu", "interp"] {
+        let line = format!("run b.fl x=1024 --device {device} --max-steps");
+        assert_eq!(s.prints(&format!("{line} 10")), "1.0\n");
+        s.says(1, &format!("{line} 9"), &["E0244", "a loop takes more than 9 steps"]);
+    }
     s.says(1, "run a.fl --fn scale x=ones:1000 by=1 --max-memory 1K", &["4004 bytes, the limit is 1024"]);
     s.says(1, "run a.fl --fn scale x=ones:1000 by=1 --max-memory 5K", &["8004 bytes, the limit is 5120"]);
     s.says(1, "run a.fl --fn scale x=zeros:4611686018427387904 by=1", &["larger than memory can be"]);

@@ -132,6 +132,8 @@ pub struct Loop {
     pub condition: Option<ExprId>,
     /// The branch that the body stands in, because it is computed only while the condition holds.
     pub guard: GuardId,
+    /// Whether it is a `loop` of the source, so that a limit on steps holds for it.
+    pub written: bool,
 }
 
 /// A part of the state of a loop. Its three expressions have one type.

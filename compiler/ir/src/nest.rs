@@ -279,6 +279,8 @@ pub enum CheckKind {
     },
     /// `argmax` or `argmin` must have an element.
     Elements(ReduceOp),
+    /// A loop must not take more steps than is allowed.
+    Steps,
 }
 
 /// A straight-line scalar function: an expansion of a [`MathFn`] into primitives, written once for

@@ -402,6 +402,8 @@ impl<'s> Parser<'s> {
         let what = if self.take_word("elements") {
             self.word("of")?;
             CheckKind::Elements(self.named("a reduction", ReduceOp::from_name)?)
+        } else if self.take_word("steps") {
+            CheckKind::Steps
         } else {
             self.word("axis")?;
             let axis = self.number()?;

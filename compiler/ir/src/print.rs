@@ -225,6 +225,7 @@ impl<'a> Printer<'a> {
             let what = match &site.what {
                 CheckKind::Axis { array, axis } => format!("axis {axis} of {}", quoted(array)),
                 CheckKind::Elements(op) => format!("elements of {op}"),
+                CheckKind::Steps => "steps".to_owned(),
             };
             self.line(&format!("{id} = {what}{at}"));
         }

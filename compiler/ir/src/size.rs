@@ -138,8 +138,8 @@ impl Size {
         self.terms.is_empty()
     }
 
-    /// Whether it is a number, or a length plus a number, that is small enough for arithmetic with an
-    /// index not to wrap.
+    /// Whether it is a number, or a length plus a number, that is small enough for arithmetic with
+    /// an index not to wrap.
     pub fn is_near(&self, length: &Size) -> bool {
         let small = |size: &Size| size.as_constant().is_some_and(|n| n.unsigned_abs() <= 1 << 32);
         small(self) || small(&(self - length))

@@ -106,8 +106,15 @@ impl<'a> Checker<'a> {
         here: Here,
     ) -> Option<LoopId> {
         let around = self.arena.ends.open.iter().copied().filter(|index| *index != step).collect();
-        let of =
-            self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None, guard: here.guard });
+        let of = self.arena.out.loops.push(Loop {
+            step,
+            begin,
+            around,
+            states: vec![],
+            condition: None,
+            guard: here.guard,
+            written: true,
+        });
         self.arena.out.steps[step] = Some(of);
         let mut currents = vec![];
         for (number, (first, state)) in firsts.iter().zip(&one.states).enumerate() {

@@ -250,7 +250,15 @@ impl Checker<'_> {
         let step = self.arena.index("step", Affine::constant(i64::from(i64::BITS)), here.span);
         let around = self.arena.ends.open.iter().chain(around).copied().collect();
         let guard = self.arena.branch(here.guard, Branch { needed: true, ..Branch::default() });
-        let of = self.arena.out.loops.push(Loop { step, begin, around, states: vec![], condition: None, guard });
+        let of = self.arena.out.loops.push(Loop {
+            step,
+            begin,
+            around,
+            states: vec![],
+            condition: None,
+            guard,
+            written: false,
+        });
         self.arena.out.steps[step] = Some(of);
         let [low, high] = [0, 1].map(|number| self.arena.node(Kind::State { of, number }, integer.clone(), here));
         let condition = self.compare(CompareOp::Lt, low, high, here)?;

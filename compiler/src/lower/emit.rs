@@ -193,6 +193,14 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// The number of a step of a loop, checked if there is a limit on its steps.
+    pub fn limited(&mut self, of: LoopId, number: ValueId) -> Result<ValueId, LowerError> {
+        match self.known.limits[of].clone() {
+            Some((bound, site)) => self.op(Op::Check { value: number, bound, site }),
+            None => Ok(number),
+        }
+    }
+
     /// A loop index with a name, for the next block to be opened.
     pub fn loop_index(&mut self, name: &str) -> nest::IndexId {
         self.builder.index(name)
@@ -481,6 +489,10 @@ impl<'a> Emitter<'a> {
         let guards = parts.iter().map(|part| checked.exprs[one.states[*part].next].guard);
         let inside = guards.into_iter().find(|guard| !checked.within(here.guard, *guard));
         self.open(inside.unwrap_or(self.frames[self.frames.len() - 1].guard))?;
+        if self.known.limits[of].is_some() {
+            let number = self.integer(Affine::index(counter.0))?;
+            self.limited(of, number)?;
+        }
         let nexts = parts.iter().map(|part| self.value(one.states[*part].next)).collect::<Result<Vec<_>, _>>()?;
         let body = self.close();
         self.count()?;

@@ -50,8 +50,8 @@ mod sort;
 use std::collections::BTreeMap;
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, IndexId, Kind, Loop, RecurrenceId};
-use ir::nest::{Buffer, BufferId, FunctionId, KernelId, Program, ReducerId, Role};
+use ir::checked::{Checked, ExprId, IndexId, Kind, Loop, LoopId, RecurrenceId};
+use ir::nest::{Buffer, BufferId, CheckKind, FunctionId, KernelId, Program, ReducerId, Role, Site, SiteId};
 use ir::{Dtype, MathFn, Origin, ReduceOp, Size};
 
 use facts::Facts;
@@ -86,9 +86,10 @@ impl std::fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
-/// Lowers a checked program to one kernel for each operation.
-pub fn lower(checked: &Checked) -> Result<Program, LowerError> {
-    let mut lowering = Lowering::new(checked);
+/// Lowers a checked program to one kernel for each operation. If there is a limit on the steps of a
+/// `loop`, a check fails in the first step beyond it.
+pub fn lower(checked: &Checked, max_steps: Option<u64>) -> Result<Program, LowerError> {
+    let mut lowering = Lowering::new(checked, max_steps);
     // Operands come first, so the kernels are in the order in which the source computes.
     for id in checked.exprs.keys() {
         lowering.expression(id)?;
@@ -124,6 +125,8 @@ struct Lowering<'a> {
 /// The program to lower, and the results so far.
 struct Known<'a> {
     checked: &'a Checked,
+    /// The limits on the steps of loops, with the places of their checks.
+    limits: SecondaryMap<LoopId, Option<(Size, SiteId)>>,
     facts: Facts,
     /// The operands that scalars became, for those that can be computed on their own.
     operands: SecondaryMap<ExprId, Option<Operand>>,
@@ -167,7 +170,7 @@ impl Known<'_> {
 
 impl<'a> Lowering<'a> {
     /// A program of inputs alone.
-    fn new(checked: &'a Checked) -> Lowering<'a> {
+    fn new(checked: &'a Checked, max_steps: Option<u64>) -> Lowering<'a> {
         let mut program = Program {
             name: checked.name.clone(),
             symbols: checked.symbols.clone(),
@@ -187,7 +190,15 @@ impl<'a> Lowering<'a> {
         }
         let facts = Facts::new(checked);
         let (operands, lambdas) = (SecondaryMap::new(), SecondaryMap::new());
-        let known = Known { checked, facts, operands, lambdas, steps: BTreeMap::new() };
+        let mut limits = SecondaryMap::new();
+        if let Some(most) = max_steps.and_then(|most| i64::try_from(most).ok()) {
+            for (of, one) in checked.loops.iter().filter(|(_, one)| one.written) {
+                let origin = checked.exprs[one.states[0].next].origin;
+                let site = program.sites.push(Site { origin, what: CheckKind::Steps });
+                limits[of] = Some((Size::constant(most), site));
+            }
+        }
+        let known = Known { checked, limits, facts, operands, lambdas, steps: BTreeMap::new() };
         Lowering {
             known,
             target: Target { program, functions: BTreeMap::new(), reducers: BTreeMap::new(), statements: 0 },
@@ -202,7 +213,7 @@ impl<'a> Lowering<'a> {
     /// Lowers an expression that can be computed on its own, here. Those of a loop's step wait for
     /// the loop.
     fn expression(&mut self, id: ExprId) -> Result<(), LowerError> {
-        let Known { checked, facts, operands, lambdas, steps } = &self.known;
+        let Known { checked, facts, operands, lambdas, steps, .. } = &self.known;
         let waits = facts.steps(id).iter().any(|step| !steps.contains_key(step));
         if !facts.reached(id) || !facts.apart(id) || waits || operands[id].is_some() || lambdas[id].is_some() {
             return Ok(());

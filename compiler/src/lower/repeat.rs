@@ -38,7 +38,8 @@ impl Lowering<'_> {
         for number in needed {
             parts.push(self.begin(of, number)?);
         }
-        let is_counted = trips == Trips::Data || self.known.facts.is_counted(step);
+        let is_limited = self.known.limits[of].is_some();
+        let is_counted = trips == Trips::Data || self.known.facts.is_counted(step) || is_limited;
         let counter = is_counted.then(|| self.counter(step));
         self.known.steps.insert(step, counter.as_ref().map(|counter| counter.current));
         let around = std::mem::take(&mut self.target.program.body);
@@ -67,6 +68,7 @@ impl Lowering<'_> {
         if let Some(Part { initial, current, like, .. }) = counter {
             let next = self.kernel(last, like, |k, buffer| {
                 let number = k.op(Op::Load { buffer: current, view: None, at: vec![] })?;
+                let number = k.limited(of, number)?;
                 let one = k.op(Op::Constant(Scalar::I64(1)))?;
                 let next = k.op(Op::Binary(BinaryOp::Add, number, one))?;
                 k.store(buffer, &[], next)

@@ -131,7 +131,15 @@ impl Rewrite<'_> {
             parts.push(State { first: *first, current: *state, next: next(*array, *back)?, needs: needs.clone() });
         }
         let guard = Checked::TOP;
-        self.new.loops.push(Loop { step, begin, around: vec![], states: parts, condition: None, guard });
+        self.new.loops.push(Loop {
+            step,
+            begin,
+            around: vec![],
+            states: parts,
+            condition: None,
+            guard,
+            written: false,
+        });
         let mut last: Vec<Known> = vec![vec![]; plan.arrays.len()];
         for (number, (array, _, _, state)) in states.into_iter().enumerate() {
             let kind = Kind::Loop { of, number, step: [step] };
@@ -200,7 +208,7 @@ impl Rewrite<'_> {
             // A loop of a failed attempt has no states.
             let states = if condition == Some(None) { vec![] } else { states.unwrap_or_default() };
             let (step, around, condition) = (one.step, one.around.clone(), condition.flatten());
-            self.new.loops[number] = Loop { step, begin, around, states, condition, guard: one.guard };
+            self.new.loops[number] = Loop { step, begin, around, states, condition, ..one.clone() };
         }
         for (number, recurrence) in &self.old.recurrences {
             let equations = &mut self.new.recurrences[number].equations;

@@ -9,7 +9,7 @@ use ir::decision::Passes;
 fn found(source: &str, options: &Options) -> Option<Best> {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
     let checked = check(&file, "f").unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
-    best(&lower(&checked).unwrap(), options)
+    best(&lower(&checked, None).unwrap(), options)
 }
 
 /// A program, the number of operations in each kernel of its best partition, and the bytes that

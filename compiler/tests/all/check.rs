@@ -22,6 +22,7 @@ fn outcome(source: &str) -> String {
                     let what = match &site.what {
                         CheckKind::Axis { array, axis } => format!("axis {axis} of {array}"),
                         CheckKind::Elements(op) => format!("elements of {op}"),
+                        CheckKind::Steps => "steps".to_owned(),
                     };
                     writeln!(text, "     checked: {what}").unwrap();
                 }

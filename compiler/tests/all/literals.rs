@@ -16,7 +16,7 @@ fn checked(source: &str) -> Checked {
 /// The elements of an expression without a context, each with its type.
 fn value(expression: &str) -> String {
     let checked = checked(&format!("fn f() = {expression}"));
-    let program = compiler::lower::lower(&checked).unwrap();
+    let program = compiler::lower::lower(&checked, None).unwrap();
     ir::verify::verify(&program).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let results = interp::source::run(&checked, &[], &compiler::math::define).unwrap();
     let elements: Vec<Scalar> = (0..results[0].len()).filter_map(|k| results[0].get(k)).collect();

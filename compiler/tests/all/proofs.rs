@@ -31,6 +31,7 @@ fn checks(checked: &Checked) -> Vec<String> {
     let place = |what: &CheckKind| match what {
         CheckKind::Axis { array, axis } => format!("axis {axis} of {array}"),
         CheckKind::Elements(op) => format!("elements of {op}"),
+        CheckKind::Steps => "steps".to_owned(),
     };
     sites.into_iter().map(|site| place(&checked.sites[site].what)).collect()
 }

@@ -270,7 +270,7 @@ impl Case {
         let setting = Setting {
             source,
             entry: saved.entry,
-            options: Options { fuse, policy, fuel: saved.fuel },
+            options: Options { fuse, policy, fuel: saved.fuel, ..Options::default() },
             engine: saved.engine.parse().map_err(|e: String| failed(&e))?,
             through: saved.through,
             meet: saved.meet,

@@ -196,8 +196,9 @@ impl fmt::Debug for Shown<'_, Array> {
 /// A way to fuse, as an expression that reproduces it.
 impl fmt::Display for Shown<'_, Options> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { fuse, policy, fuel } = self.0;
-        write!(f, "Options {{ fuse: \"{fuse}\".parse().unwrap(), policy: Policy::{policy:?}, fuel: {fuel:?} }}")
+        let Options { fuse, policy, fuel, max_steps } = self.0;
+        write!(f, "Options {{ fuse: \"{fuse}\".parse().unwrap(), policy: Policy::{policy:?}, fuel: {fuel:?}, ")?;
+        write!(f, "max_steps: {max_steps:?} }}")
     }
 }
 

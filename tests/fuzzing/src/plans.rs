@@ -81,7 +81,7 @@ pub fn held(source: &Source) -> Held {
 fn lowered(source: &Source) -> Option<Program> {
     let file = grammar::parse(&source.text).ok()?;
     let checked = check(&file, &source.entry).ok()?;
-    lower(&checked).ok()
+    lower(&checked, None).ok()
 }
 
 /// The distances of plans from the best partitions, and from the best that take no longer.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use fuseloop::{Options, Program, RunErrorKind};
+use fuseloop::{Device, Options, Program, RunErrorKind, Simd};
 
 fn first_code(source: &str) -> Option<String> {
     Program::parse(source).err().map(|errors| errors.diagnostics()[0].code.to_string())
@@ -173,6 +173,40 @@ fn memory_is_counted_before_it_is_allocated() {
     let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(1 << 30));
     let error = kernel.call(&[n.as_ref()]).unwrap_err();
     assert!(matches!(error.kind(), RunErrorKind::Memory { needed, .. } if *needed >= 1 << 63), "{error}");
+}
+
+/// Loops in kernels and over kernels, of scalars and arrays, that take `n` steps.
+const LOOPS: &[&str] = &[
+    "loop x = 0, t < n { x + t }",
+    "loop x = 0 while x < n { x + 1 }",
+    "{\n let y[i < 40] = loop x = i while x < n + i { x + 1 }\n y\n}",
+    "loop y = iota(5) while sum(y) < 10 + 5 * n { y + 1 }",
+    "loop y = iota(5), t < n { y + t }",
+    "loop y = iota(3), t < 2 { loop z = y, s < n { z + s } }",
+    "{\n let rec y[t < 1500, j < 1500] = if t == 0 then 0 else y[t - 1, 1499 - j] + 1\n loop x = y[1499, 0], t < n { x + 1 }\n}",
+];
+
+#[test]
+fn loops_are_held_to_a_number_of_steps() {
+    let mut all = vec![Options { device: Device::Interp, ..Options::default() }];
+    all.extend([Simd::Auto, Simd::W128].map(|simd| Options { simd, ..Options::default() }));
+    for body in LOOPS {
+        let equals = if body.starts_with('{') { "" } else { "= " };
+        let program = Program::parse(format!("@kernels(9)\nfn f(n: i64) {equals}{body}")).unwrap();
+        for options in &all {
+            let call = |steps: i64, max_steps| {
+                let options = Options { max_steps, ..options.clone() };
+                let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(steps));
+                program.main().unwrap().compile(&options).unwrap().call(&[n.as_ref()])
+            };
+            for steps in [0, 1, 7] {
+                assert_eq!(call(steps, Some(7)).unwrap(), call(steps, None).unwrap(), "{body}");
+            }
+            let error = call(8, Some(7)).unwrap_err();
+            assert_eq!(error.code().to_string(), "E0244", "{body}");
+            assert!(error.to_string().contains("a loop takes more than 7 steps"), "{error}");
+        }
+    }
 }
 
 /// The statements of a program's kernels, functions once.

@@ -226,6 +226,7 @@ impl Status {
             Status::Site(site) => match program.sites[site].what {
                 CheckKind::Axis { .. } => "OUTSIDE",
                 CheckKind::Elements(_) => "EMPTY",
+                CheckKind::Steps => "STEPS",
             },
         }
     }

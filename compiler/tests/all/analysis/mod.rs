@@ -12,7 +12,7 @@ fn lowered(source: &str) -> Program {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let name = &file.functions.last().expect("a function").name.text;
     let checked = compiler::check::check(&file, name).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    compiler::lower::lower(&checked).expect("lowers")
+    compiler::lower::lower(&checked, None).expect("lowers")
 }
 
 /// A program from IR text.

@@ -12,7 +12,7 @@ use compiler::lower::{LowerError, lower};
 use sample::{Sample, at, plus};
 
 fn lowered(checked: &Checked) -> Program {
-    let program = lower(checked).expect("lowers");
+    let program = lower(checked, None).expect("lowers");
     if let Err(error) = ir::verify::verify(&program) {
         panic!("{error}\n{program}");
     }
@@ -228,7 +228,7 @@ fn a_long_chain_is_fast_and_no_depth_of_stack() {
     }
     s.result("out", x);
     let start = std::time::Instant::now();
-    let program = lower(&s.checked).expect("lowers");
+    let program = lower(&s.checked, None).expect("lowers");
     assert!(start.elapsed() < std::time::Duration::from_secs(5), "{:?}", start.elapsed());
     assert!((5_000..=10_000).contains(&program.kernels.len()));
     // Scalars are recomputed by their users, within limits.
@@ -258,7 +258,7 @@ fn limits() {
     let y = nest(&mut s, 200, &mut |s| s.element(x, &[plus(i, -1)]), c);
     let y = s.array(&[i], y);
     s.result("y", y);
-    assert_eq!(lower(&s.checked).unwrap_err(), LowerError::TooDeep);
+    assert_eq!(lower(&s.checked, None).unwrap_err(), LowerError::TooDeep);
 }
 
 #[test]

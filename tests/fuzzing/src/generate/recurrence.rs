@@ -45,6 +45,9 @@ impl Writer<'_> {
             8 => (format!("i == {end} - 1 || j == 0"), format!("{OWN}[i + 1, j - 1]")),
             _ => ("i == 0".to_owned(), format!("{OWN}[i - 1, {width} - 1 - j]")),
         };
+        if last {
+            self.loops(&dims);
+        }
         if matches!(form, 4 | 5) {
             let inner = if form == 4 { &count } else { &across };
             self.loops(&[&dims[..], std::slice::from_ref(inner)].concat());
