@@ -4,6 +4,7 @@
 
 use cranelift_codegen::ir::Value;
 use ir::nest::{Extent, IndexId, Statement, While};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::lanes128::{Lanes128, Registers, is_wide};
@@ -222,7 +223,7 @@ impl Lanes128<'_, '_> {
         for s in &steps.state {
             let dtype = self.at.leaf.values[s.current].0;
             let mut next = self.one_form(s.next, done.get(s.next));
-            if let Some(live) = &live {
+            if let Some(live) = live.as_ref().filter(|_| !sabotage::on(Bug::EndedLane)) {
                 next = self.select(dtype, live, &next, &done.get(s.current));
             }
             all.extend(next);

@@ -58,6 +58,10 @@ bugs! {
     LiteralShifted = "lower", "the elements of an array literal are one further";
     InclusiveScan = "lower", "a prefix up to an index takes its own element too";
     PrefixOfNothing = "lower", "the product of no elements is 0";
+    KeyBeyond = "lower", "a key may be as great as the number of groups";
+    StepMore = "lower", "a loop over kernels takes one step more";
+    StepHeld = "lower", "a loop over scalars ends with the states before its last step";
+    PlaneLess = "planes", "a recurrence in planes ends one plane early";
     InlinedAxes = "fusion", "a producer is computed at its consumer's subscripts in the wrong order";
     InlinedView = "fusion", "what a producer reads elsewhere is read where its consumer reads";
     JoinedLengths = "fusion", "loops of different lengths become one";
@@ -76,6 +80,11 @@ bugs! {
     LostAxis = "plan", "a row in scratch loses the axis that it runs along";
     OwnScratch = "plan", "what several kernels use becomes scratch of each";
     CheckedBound = "cpu nest", "a subscript may be the length of its axis";
+    NarrowBorder = "borders", "the border at the beginning of an axis lacks one element";
+    EqualPlaces = "sort", "equal elements change places";
+    LostDigit = "sort", "elements are not sorted by the last digit of their keys";
+    KeyedSum = "keyed", "each chunk merges the elements of the first";
+    EndedLane = "cpu whiles", "a lane takes the steps of the others after its loop has ended";
     MergedLoops = "cpu nest", "neighbouring loops become one though their accesses do not step evenly";
     LostTail = "cpu nest", "the elements after the last vector are not computed";
     Odometer = "cpu nest", "an outer index does not begin again on a thread";

@@ -85,7 +85,8 @@ impl Unfinished {
 
 /// Reports recurrences and sorts that cannot be computed on their own, apart from their users.
 fn alone(arena: &Arena, report: &mut Report<'_>) {
-    let rectangular = |i: &IndexId| arena.out.indices[*i].extent.as_size().is_some();
+    // A step of a loop runs kernels however the loop ends.
+    let rectangular = |i: &IndexId| arena.out.steps[*i].is_some() || arena.out.indices[*i].extent.as_size().is_some();
     for (id, expr) in &arena.out.exprs {
         let (what, code, outside) = match expr.kind {
             Kind::Recurrence { recurrence, .. } => {
@@ -102,7 +103,7 @@ fn alone(arena: &Arena, report: &mut Report<'_>) {
             None if matches!(expr.kind, Kind::Sort { .. }) && arena.reads_earlier(id) => {
                 "a sort cannot depend on elements of a recurrence that is not complete".to_owned()
             }
-            None if expr.guard != Checked::TOP => {
+            None if !is_open(arena, expr.guard) => {
                 format!("a {what} cannot depend on the condition around it: its accesses are inside only there")
             }
             None => continue,
@@ -111,6 +112,12 @@ fn alone(arena: &Arena, report: &mut Report<'_>) {
         let help = "compute it for all indices, and choose among its elements";
         report.error(Diagnostic::new(code, span, message).help(help));
     }
+}
+
+/// Whether no branch is around a place but steps of loops: those run kernels as the top level does.
+fn is_open(arena: &Arena, guard: GuardId) -> bool {
+    let is_step = || arena.out.loops.values().any(|one| one.guard == guard);
+    guard == Checked::TOP || is_step() && is_open(arena, arena.out.guards[guard])
 }
 
 /// Makes `&&` or `||` the plain operation where its right side has no access to protect.

@@ -494,6 +494,7 @@ impl<'a> Emitter<'a> {
             self.limited(of, number)?;
         }
         let nexts = parts.iter().map(|part| self.value(one.states[*part].next)).collect::<Result<Vec<_>, _>>()?;
+        let nexts = if sabotage::on(Bug::StepHeld) { currents.clone() } else { nexts };
         let body = self.close();
         self.count()?;
         let state = firsts.into_iter().zip(currents).zip(nexts).map(|((first, current), next)| [first, current, next]);
@@ -641,7 +642,9 @@ impl<'a> Emitter<'a> {
                     },
                 )
             }
-            Kind::State { .. } | Kind::Loop { .. } | Kind::Sort { .. } => Err(known.misfit(array)),
+            Kind::State { .. } | Kind::Loop { .. } | Kind::Sort { .. } | Kind::Recurrence { .. } => {
+                Err(known.misfit(array))
+            }
             Kind::Earlier { recurrence, array, .. } => {
                 let here = self.recurrences.get(&(*recurrence, *array)).copied();
                 let buffer = here.ok_or(LowerError::Malformed("a recurrence inside another"))?;

@@ -2,6 +2,7 @@
 
 use ir::checked::{Checked, ExprId, Factor, IndexId};
 use ir::nest::{BufferId, Loop, LoopKind, Op, Statement, ValueId};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Monoid, Scalar, Size};
 
 use super::emit::Emitter;
@@ -91,7 +92,8 @@ impl Emitter<'_> {
         let (zero, extent) = (self.op(Op::Constant(Scalar::I64(0)))?, self.size_of(of)?);
         let extent = self.size(&extent)?;
         let low = self.op(Op::Compare(CompareOp::Ge, value, zero))?;
-        let high = self.op(Op::Compare(CompareOp::Lt, value, extent))?;
+        let below = if sabotage::on(Bug::KeyBeyond) { CompareOp::Le } else { CompareOp::Lt };
+        let high = self.op(Op::Compare(below, value, extent))?;
         self.bind_value(of, value);
         self.op(Op::Binary(BinaryOp::And, low, high))
     }

@@ -161,6 +161,7 @@ impl Known<'_> {
                     "its state has arrays, and it stands in a loop of scalars"
                 }
             }
+            Kind::Recurrence { .. } => "it completes a recurrence in each step, for each index around it",
             Kind::Sort { .. } => "it sorts in each step, for each index around it",
             _ => "it reduces by key in each step, for each index around it",
         };

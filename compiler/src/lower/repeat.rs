@@ -11,6 +11,7 @@
 use cranelift_entity::EntityRef;
 use ir::checked::{ExprId, IndexId, LoopId};
 use ir::nest::{Buffer, BufferId, Carried, KernelId, Node, Op, Repeat, Role};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size};
 
 use super::facts::Trips;
@@ -77,7 +78,8 @@ impl Lowering<'_> {
         }
         self.known.steps.remove(&step);
         let body = std::mem::replace(&mut self.target.program.body, around);
-        let trips = if let Trips::Size(size) = trips { Some(size) } else { None };
+        let more = Size::constant(i64::from(sabotage::on(Bug::StepMore)));
+        let trips = if let Trips::Size(size) = trips { Some(&size + &more) } else { None };
         self.target.program.body.push(Node::Repeat(Repeat { trips, carried, body }));
         // Kernels after the loop cannot use temporaries that its iterations store.
         for alike in self.temporaries.values_mut() {

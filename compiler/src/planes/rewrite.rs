@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::{
@@ -9,6 +10,7 @@ use ir::checked::{
     State, Subscript, Type,
 };
 use ir::nest::is_length;
+use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Dtype, Origin, Scalar, Size};
 
 use super::instance::{Instance, Point};
@@ -71,6 +73,12 @@ impl Rewrite<'_> {
                     return Some(self.element(plane, at, expr, expr.guard));
                 }
             }
+            Kind::Loop { of, number, .. } => {
+                let Loop { states, condition, .. } = &self.old.loops[*of];
+                let parts = states.get(*number)?.needs.iter().map(|part| &states[*part]);
+                let mut needed = parts.flat_map(|part| [part.first, part.current, part.next]).chain(*condition);
+                needed.all(|id| self.ids[id].is_some()).then_some(())?;
+            }
             _ => {}
         }
         let kind = copied(&expr.kind, &|id| self.ids[id].expand(), &Affine::index)?;
@@ -108,7 +116,8 @@ impl Rewrite<'_> {
         let of = self.new.loops.next_key();
         let origin = self.old.exprs[recurrence.equations[0].body].origin;
         let name = self.old.indices[recurrence.equations[0].indices[plan.arrays[0].axis]].name.clone();
-        let extent = Extent::Affine(Affine::size(plan.trips.clone()));
+        let less = Size::constant(i64::from(sabotage::on(Bug::PlaneLess)));
+        let extent = Extent::Affine(Affine::size(&plan.trips - &less));
         let step = self.new.indices.push(Index { name, extent, origin });
         self.new.steps[step] = Some(of);
         let mut states = vec![];
@@ -198,16 +207,15 @@ impl Rewrite<'_> {
     fn finish(&mut self, places: &SecondaryMap<ExprId, ExprId>) {
         let id = |id: ExprId| self.ids[id].expand();
         for (number, one) in &self.old.loops {
+            // A part that nothing needs may have been lost. The first expression stands for it.
             let state = |state: &State| {
-                let [first, current, next] = [state.first, state.current, state.next].map(id);
-                Some(State { first: first?, current: current?, next: next?, needs: state.needs.clone() })
+                let [first, current, next] =
+                    [state.first, state.current, state.next].map(|e| id(e).unwrap_or(ExprId::new(0)));
+                State { first, current, next, needs: state.needs.clone() }
             };
-            let states = one.states.iter().map(state).collect::<Option<Vec<_>>>();
-            let condition = one.condition.map(id);
+            let states = one.states.iter().map(state).collect();
+            let (step, around, condition) = (one.step, one.around.clone(), one.condition.and_then(id));
             let begin = places[one.begin];
-            // A loop of a failed attempt has no states.
-            let states = if condition == Some(None) { vec![] } else { states.unwrap_or_default() };
-            let (step, around, condition) = (one.step, one.around.clone(), condition.flatten());
             self.new.loops[number] = Loop { step, begin, around, states, condition, ..one.clone() };
         }
         for (number, recurrence) in &self.old.recurrences {

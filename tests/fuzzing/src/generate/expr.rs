@@ -28,6 +28,10 @@ pub struct Writer<'a> {
     pub reducers: usize,
     /// Whether a new value may take the name of another.
     pub shadows: bool,
+    /// Whether loops may be drawn: in the entry, where no index is around them.
+    pub loops_apart: bool,
+    /// Whether it is in the step of a loop.
+    pub in_step: bool,
 }
 
 /// The form of an expression at its top.
@@ -65,7 +69,9 @@ impl<'a> Writer<'a> {
     /// A writer of one function.
     pub fn new(words: &'a [u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
         let (work, constructs) = (vec![], BTreeSet::new());
-        Writer { choices: Choices::new(words), scope, helpers, work, constructs, reducers: 0, shadows: true }
+        let choices = Choices::new(words);
+        let (shadows, loops_apart, in_step) = (true, false, false);
+        Writer { choices, scope, helpers, work, constructs, reducers: 0, shadows, loops_apart, in_step }
     }
 
     /// Notes that a construct occurs.
@@ -382,8 +388,8 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(&Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers {
-            // No recurrence may depend on a condition that guards accesses.
-            let alone = self.in_branch() && helper.text.contains("let rec");
+            // No recurrence may depend on a condition that guards accesses, or on a step.
+            let alone = (self.in_branch() || self.in_step) && helper.text.contains("let rec");
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
                 && !alone

@@ -14,6 +14,7 @@ mod expr;
 mod functions;
 mod idiom;
 mod leaf;
+mod looped;
 mod piece;
 mod recurrence;
 mod reduce;
@@ -157,6 +158,7 @@ impl Recipe {
         let mut constructs = BTreeSet::new();
         for words in &self.lets {
             let mut writer = Writer::new(words, scope, &helpers);
+            writer.loops_apart = true;
             lets.extend(writer.statement());
             work.append(&mut writer.work);
             constructs.append(&mut writer.constructs);

@@ -30,6 +30,7 @@ enum Form {
     Call,
     Idiom,
     Recurrence,
+    Loop,
 }
 
 impl Writer<'_> {
@@ -50,6 +51,7 @@ impl Writer<'_> {
             (if self.helpers.is_empty() { 0 } else { 8 }, Form::Call),
             (16, Form::Idiom),
             (3, Form::Recurrence),
+            (if self.loops_apart { 4 } else { 0 }, Form::Loop),
         ];
         match self.choices.weighted(&forms) {
             Some(Form::Idiom) => self.idiom(),
@@ -111,6 +113,7 @@ impl Writer<'_> {
             Form::Literal => Some(self.literal_array()),
             Form::Call => self.helper_call(),
             Form::Recurrence => Some(self.recurrence()),
+            Form::Loop => Some(self.looped()),
             Form::Idiom => None,
         }
     }
