@@ -46,6 +46,9 @@ impl<'a> Checker<'a> {
         self.scope.truncate(depth);
         self.close(&[step], Binds::Reducer);
         let of = made?;
+        if !self.runs_kernels(of) {
+            self.guard_ends(&[step], here.guard);
+        }
         let sound = !self.arena.ends.any_poisoned(&[step]);
         let values = firsts.iter().enumerate().map(|(number, first)| {
             let ty = self.arena.ty(*first).clone();
@@ -53,6 +56,19 @@ impl<'a> Checker<'a> {
         });
         let values = values.collect();
         sound.then_some(values)
+    }
+
+    /// Whether the steps of a loop may have to run kernels, which no branch is around: its state has
+    /// arrays, or a step goes through one.
+    fn runs_kernels(&self, of: LoopId) -> bool {
+        let Loop { step, begin, states, .. } = &self.arena.out.loops[of];
+        let in_step = |id: &ExprId| id >= begin && self.arena.free(*id).contains(step);
+        let goes_through = |id: ExprId| match self.arena.out.exprs[id].kind {
+            Kind::Reduce { .. } | Kind::Contract { .. } | Kind::Sort { .. } | Kind::Recurrence { .. } => true,
+            ref kind => matches!(kind, Kind::Loop { of, .. } if self.runs_kernels(*of)),
+        };
+        let is_array = |state: &State| !self.arena.ty(state.first).is_scalar();
+        states.iter().any(is_array) || self.arena.out.exprs.keys().filter(in_step).any(goes_through)
     }
 
     /// The index that numbers the steps, with the counter in scope.

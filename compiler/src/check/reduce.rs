@@ -299,9 +299,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Keeps a reduction in its branch if an arbitrary number or data determines where it ends,
-    /// because it may take arbitrarily long.
-    fn guard_ends(&mut self, over: &[IndexId], guard: GuardId) {
+    /// Keeps a reduction or a loop in its branch if an arbitrary number or data determines where it
+    /// ends, because it may take arbitrarily long.
+    pub(super) fn guard_ends(&mut self, over: &[IndexId], guard: GuardId) {
         let open = |index: &IndexId| match &self.arena.out.indices[*index].extent {
             Extent::Affine(extent) => extent.as_size().is_some_and(|size| !self.facts().is_small(size)),
             Extent::Dynamic(_) => true,

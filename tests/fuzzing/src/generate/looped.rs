@@ -68,7 +68,8 @@ impl Writer<'_> {
             1 => Piece::call("min", &[&state, &outside], ty, shape),
             2 => Piece::binary(&outside, "-", &state, Level::Add, ty, shape),
             3 => add(&Piece::call("max", &[&state, &outside], ty, shape), &step),
-            4 if shape.is_empty() => {
+            // A state differs from index to index, so an access under it would end none.
+            4 if shape.is_empty() && !counted => {
                 let (even, odd) = (add(&state, &outside), Piece::call("max", &[&state, &outside], ty, shape));
                 let text = format!("(if {STEP} % 2 == 0 then {} else {})", even.text, odd.text);
                 Piece::atom(text, ty, shape).using(&[&even, &odd])
