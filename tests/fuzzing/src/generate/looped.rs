@@ -11,7 +11,7 @@ use super::scope::Value;
 /// The element types of states.
 const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::I64, Dtype::F64, Dtype::I32];
 
-/// The names of a state and of the number of a step; no other name has so many letters.
+/// The names of a state and of the number of a step. Other names are shorter.
 const STATE: &str = "state";
 const STEP: &str = "step";
 
@@ -55,8 +55,8 @@ impl Writer<'_> {
 
     fn loop_over(&mut self, ty: Dtype, shape: &[Dim], counts: &mut bool) -> Piece {
         let first = self.typed(ty, shape);
-        // A sort or a reduction by key may not stand in a step for each index, so the steps of a loop
-        // in index notation combine values from outside.
+        // A sort or a reduction by key may not stand in a step for each index, so the steps of a
+        // loop in index notation combine values from outside.
         let outside = self.typed(ty, shape);
         let Ending { head, counts: counted } = self.ending(ty, shape);
         *counts = counted;
