@@ -229,8 +229,8 @@ impl Sort<'_> {
         let less = self.maker.define(&mut each, Op::Compare(CompareOp::Lt, before, key));
         let equal = self.maker.define(&mut each, Op::Compare(CompareOp::Eq, before, key));
         let [own, others] = [element, other].map(|i| self.maker.define(&mut each, Op::Affine(Affine::index(i))));
-        let before = if sabotage::on(Bug::EqualPlaces) { CompareOp::Gt } else { CompareOp::Lt };
-        let earlier = self.maker.define(&mut each, Op::Compare(before, others, own));
+        let stable = if sabotage::on(Bug::EqualPlaces) { CompareOp::Gt } else { CompareOp::Lt };
+        let earlier = self.maker.define(&mut each, Op::Compare(stable, others, own));
         let tie = self.maker.define(&mut each, Op::Binary(BinaryOp::And, equal, earlier));
         let counts = self.maker.define(&mut each, Op::Binary(BinaryOp::Or, less, tie));
         let [zero, one] = [0, 1].map(|n| self.maker.define(&mut each, Op::Constant(Scalar::I32(n))));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use grammar::ast::Span;
-use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Param, Subscript, Type};
+use ir::checked::{Checked, Expr, ExprId, Extent, GuardId, Index, IndexId, Kind, Loop, LoopId, Param, Subscript, Type};
 use ir::nest::Symbol;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
@@ -118,6 +118,23 @@ impl Arena {
         let symbol = self.symbol(symbol);
         self.scalars.insert(param, symbol);
         symbol
+    }
+
+    /// A new loop without states: the number of a step, the first expression that may mention it,
+    /// the indices around it, the branch that its body stands in, and whether the source says
+    /// `loop`.
+    pub fn begin_loop(
+        &mut self,
+        step: IndexId,
+        begin: ExprId,
+        around: Vec<IndexId>,
+        guard: GuardId,
+        written: bool,
+    ) -> LoopId {
+        let (states, condition) = (vec![], None);
+        let of = self.out.loops.push(Loop { step, begin, around, states, condition, guard, written });
+        self.out.steps[step] = Some(of);
+        of
     }
 
     /// A new branch inside another.

@@ -122,16 +122,7 @@ impl<'a> Checker<'a> {
         here: Here,
     ) -> Option<LoopId> {
         let around = self.arena.ends.open.iter().copied().filter(|index| *index != step).collect();
-        let of = self.arena.out.loops.push(Loop {
-            step,
-            begin,
-            around,
-            states: vec![],
-            condition: None,
-            guard: here.guard,
-            written: true,
-        });
-        self.arena.out.steps[step] = Some(of);
+        let of = self.arena.begin_loop(step, begin, around, here.guard, true);
         let mut currents = vec![];
         for (number, (first, state)) in firsts.iter().zip(&one.states).enumerate() {
             let ty = self.arena.ty(*first).clone();

@@ -2,7 +2,7 @@
 
 use grammar::Diagnostic;
 use grammar::ast;
-use ir::checked::{ExprId, IndexId, Kind, Loop, Sorted, State, Subscript, Type};
+use ir::checked::{ExprId, IndexId, Kind, Sorted, State, Subscript, Type};
 use ir::nest::{Purpose, Relation, Requirement};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
@@ -250,16 +250,7 @@ impl Checker<'_> {
         let step = self.arena.index("step", Affine::constant(i64::from(i64::BITS)), here.span);
         let around = self.arena.ends.open.iter().chain(around).copied().collect();
         let guard = self.arena.branch(here.guard, Branch { needed: true, ..Branch::default() });
-        let of = self.arena.out.loops.push(Loop {
-            step,
-            begin,
-            around,
-            states: vec![],
-            condition: None,
-            guard,
-            written: false,
-        });
-        self.arena.out.steps[step] = Some(of);
+        let of = self.arena.begin_loop(step, begin, around, guard, false);
         let [low, high] = [0, 1].map(|number| self.arena.node(Kind::State { of, number }, integer.clone(), here));
         let condition = self.compare(CompareOp::Lt, low, high, here)?;
         self.arena.out.loops[of].condition = Some(condition);
