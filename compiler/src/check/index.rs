@@ -319,29 +319,28 @@ impl Checker<'_> {
             }
             let Some(at) = self.arena.affine(record.value) else { continue };
             let coefficient = |at: &Affine<IndexId>| at.coefficient(index).as_constant();
-            let Some(greatest) = self.extreme(at, index, mixed, true) else { continue };
-            let extent = match coefficient(&greatest) {
-                // a i + s <= length - 1
-                Some(a) if a > 0 => {
-                    let room = &(&record.length - &Size::constant(1)) - greatest.constant_part();
-                    (&room + &Size::constant(a)).floor_div(&Size::constant(a))
-                }
-                // a i + s >= 0. Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which
-                // it is.
-                // Where the index bounds another one from below, `i <= k`, that one stands for it.
-                Some(0) if coefficient(at).is_some_and(|a| a > 0) => {
-                    let Some(least) = self.extreme(at, index, mixed, false) else { continue };
-                    let Some(a) = coefficient(&least).filter(|a| *a > 0) else { continue };
-                    let room = &(&record.length - &Size::constant(1)) - least.constant_part();
-                    (&room + &Size::constant(a)).floor_div(&Size::constant(a))
-                }
-                Some(a) if a < 0 || at.coefficient(index).is_zero() => {
-                    let Some(least) = self.extreme(at, index, mixed, false) else { continue };
-                    let Some(a) = coefficient(&least).filter(|a| *a < 0) else { continue };
-                    (least.constant_part() - &Size::constant(a)).floor_div(&Size::constant(-a))
-                }
-                _ => continue,
+            // at = a i + s, with a > 0, is at most length - 1.
+            let below = |at: Affine<IndexId>| {
+                let a = Size::constant(coefficient(&at).filter(|a| *a > 0)?);
+                let room = &(&record.length - &Size::constant(1)) - at.constant_part();
+                Some((&room + &a).floor_div(&a))
             };
+            let rises = coefficient(at).is_some_and(|a| a > 0);
+            let greatest = self.extreme(at, index, mixed, true);
+            let extent = match greatest.as_ref().map(coefficient) {
+                Some(Some(1..)) => greatest.and_then(below),
+                // Where the index bounds another one from below, `i <= k`, that one stands for it.
+                // Of `x[k - i]`, where `k <= i`, nobody means the one `i` for which a i + s >= 0.
+                Some(Some(0)) | None if rises => self.extreme(at, index, mixed, false).and_then(below),
+                Some(Some(a)) if a < 0 || at.coefficient(index).is_zero() => {
+                    self.extreme(at, index, mixed, false).and_then(|least| {
+                        let a = coefficient(&least).filter(|a| *a < 0)?;
+                        Some((least.constant_part() - &Size::constant(a)).floor_div(&Size::constant(-a)))
+                    })
+                }
+                _ => None,
+            };
+            let Some(extent) = extent else { continue };
             found.push(Candidate {
                 extent,
                 length: record.length.clone(),
@@ -361,15 +360,24 @@ impl Checker<'_> {
             if self.arena.ends.unsolved.contains(&index) || self.arena.ends.poisoned.contains(&index) {
                 return None;
             }
-            let Extent::Affine(extent) = &self.arena.out.indices[index].extent else { return None };
-            if !mixed && extent.coefficient(keep).is_zero() {
-                return None;
-            }
-            let last = extent.sub(&Affine::constant(1));
-            let to = if (likely_sign(&coefficient)? > 0) == greatest { last } else { Affine::constant(0) };
+            let upwards = (likely_sign(&coefficient)? > 0) == greatest;
+            let to = match &self.arena.out.indices[index].extent {
+                Extent::Affine(extent) if mixed || !extent.coefficient(keep).is_zero() => match upwards {
+                    true => extent.sub(&Affine::constant(1)),
+                    false => Affine::constant(0),
+                },
+                Extent::Dynamic(_) if !upwards && self.begins_at(index, keep) => Affine::constant(0),
+                _ => return None,
+            };
             at = at.substitute(&mut |i| if i == index { to.clone() } else { Affine::index(i) });
         }
         Some(at)
+    }
+
+    /// Whether the first value of an index mentions another one.
+    fn begins_at(&self, index: IndexId, other: IndexId) -> bool {
+        let first = self.arena.ends.first.get(&index).and_then(|first| self.arena.affine(*first));
+        first.is_some_and(|first| !first.coefficient(other).is_zero())
     }
 }
 
