@@ -67,7 +67,14 @@ impl Writer<'_> {
     }
 
     /// Marks the indices of a condition as guarded and returns those that were not guarded before.
+    /// An index that begins at another one mentions it.
     pub fn guard(&mut self, names: &Names) -> Vec<usize> {
+        let mut names = names.clone();
+        for index in self.scope.indices.iter().rev() {
+            if let Some((_, outer)) = index.after.as_ref().filter(|_| names.contains(&index.name)) {
+                names.insert(outer.clone());
+            }
+        }
         let open = |(_, i): &(usize, &mut Index)| !i.guarded && names.contains(&i.name);
         let indices = self.scope.indices.iter_mut().enumerate();
         let mark = |(n, index): (usize, &mut Index)| {
