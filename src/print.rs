@@ -125,6 +125,8 @@ fn plain(value: Scalar) -> String {
         Scalar::Bool(v) => if v { "True" } else { "False" }.to_owned(),
         Scalar::I8(v) => v.to_string(),
         Scalar::U8(v) => v.to_string(),
+        Scalar::I16(v) => v.to_string(),
+        Scalar::U16(v) => v.to_string(),
         Scalar::I32(v) => v.to_string(),
         Scalar::I64(v) => v.to_string(),
         Scalar::U32(v) => v.to_string(),

@@ -376,6 +376,8 @@ fn limits(dtype: Dtype) -> Option<(i64, u64)> {
     Some(match dtype {
         Dtype::I8 => (i8::MIN.into(), i8::MAX.cast_unsigned().into()),
         Dtype::U8 => (0, u8::MAX.into()),
+        Dtype::I16 => (i16::MIN.into(), i16::MAX.cast_unsigned().into()),
+        Dtype::U16 => (0, u16::MAX.into()),
         Dtype::I32 => (i32::MIN.into(), i32::MAX.cast_unsigned().into()),
         Dtype::I64 => (i64::MIN, i64::MAX.cast_unsigned()),
         Dtype::U32 => (0, u32::MAX.into()),

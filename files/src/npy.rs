@@ -96,6 +96,8 @@ pub(super) fn descr(dtype: Dtype) -> Option<&'static str> {
         Dtype::Bool => "|b1",
         Dtype::I8 => "|i1",
         Dtype::U8 => "|u1",
+        Dtype::I16 => "<i2",
+        Dtype::U16 => "<u2",
         Dtype::I32 => "<i4",
         Dtype::I64 => "<i8",
         Dtype::U32 => "<u4",
@@ -263,8 +265,6 @@ impl<'a> Parser<'a> {
 /// NumPy types that do not exist in the language, by prefixes of their names, with descriptions and
 /// remedies.
 const UNSUPPORTED: &[(&str, &str, &str)] = &[
-    ("i2", "int16", "save array.astype(numpy.int32)"),
-    ("u2", "uint16", "save array.astype(numpy.int32)"),
     ("f", "long double", "save array.astype(numpy.float64)"),
     ("c", "complex", "save array.real and array.imag by themselves"),
     ("O", "Python objects", "they are never unpickled; save numbers, array.astype(numpy.float64) for one"),

@@ -29,10 +29,12 @@ pub(super) const METADATA: &str = "__metadata__";
 
 /// The names of the language's types, in the order in which the format's own writer sorts tensors:
 /// from the last to the first.
-const NAMES: [(&str, Dtype); 11] = [
+const NAMES: [(&str, Dtype); 13] = [
     ("BOOL", Dtype::Bool),
     ("U8", Dtype::U8),
     ("I8", Dtype::I8),
+    ("I16", Dtype::I16),
+    ("U16", Dtype::U16),
     ("F16", Dtype::F16),
     ("BF16", Dtype::Bf16),
     ("I32", Dtype::I32),
@@ -44,11 +46,7 @@ const NAMES: [(&str, Dtype); 11] = [
 ];
 
 /// Types of the format that do not exist in the language, with remedies.
-const UNSUPPORTED: [(&str, &str); 3] = [
-    ("I16", "save it as int32"),
-    ("U16", "save it as int32"),
-    ("C64", "save the real and the imaginary parts by themselves"),
-];
+const UNSUPPORTED: [(&str, &str); 1] = [("C64", "save the real and the imaginary parts by themselves")];
 
 /// The description of a tensor, from the header.
 #[derive(Debug, serde::Deserialize)]

@@ -180,6 +180,8 @@ pub enum Dtype {
     Bool,
     I8,
     U8,
+    I16,
+    U16,
     I32,
     I64,
     U32,
@@ -530,10 +532,12 @@ pub enum BinaryOp {
 
 impl Dtype {
     /// Every type, in the order of the language reference.
-    pub const ALL: [Dtype; 11] = [
+    pub const ALL: [Dtype; 13] = [
         Dtype::Bool,
         Dtype::I8,
         Dtype::U8,
+        Dtype::I16,
+        Dtype::U16,
         Dtype::I32,
         Dtype::I64,
         Dtype::U32,
@@ -550,6 +554,8 @@ impl Dtype {
             Dtype::Bool => "bool",
             Dtype::I8 => "i8",
             Dtype::U8 => "u8",
+            Dtype::I16 => "i16",
+            Dtype::U16 => "u16",
             Dtype::I32 => "i32",
             Dtype::I64 => "i64",
             Dtype::U32 => "u32",

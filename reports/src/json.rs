@@ -239,6 +239,8 @@ fn element<S: Serializer>(value: Scalar, to: S) -> Result<S::Ok, S::Error> {
         Scalar::Bool(v) => to.serialize_bool(v),
         Scalar::I8(v) => to.serialize_i8(v),
         Scalar::U8(v) => to.serialize_u8(v),
+        Scalar::I16(v) => to.serialize_i16(v),
+        Scalar::U16(v) => to.serialize_u16(v),
         Scalar::I32(v) => to.serialize_i32(v),
         Scalar::I64(v) => to.serialize_i64(v),
         Scalar::U32(v) => to.serialize_u32(v),

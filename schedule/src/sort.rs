@@ -131,7 +131,7 @@ impl Key {
         let word = match element {
             Dtype::F32 | Dtype::I32 | Dtype::U32 => Dtype::U32,
             Dtype::F64 | Dtype::I64 | Dtype::U64 => Dtype::U64,
-            Dtype::Bool | Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16 => return None,
+            Dtype::Bool | Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => return None,
         };
         Some(Key { element, word })
     }

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 BINARY = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2] / "target/release/fuseloop"
 TYPES = {
-    "bool": "?", "i8": "i1", "u8": "u1", "i32": "i4", "i64": "i8", "u32": "u4", "u64": "u8",
+    "bool": "?", "i8": "i1", "u8": "u1", "i16": "i2", "u16": "u2", "i32": "i4", "i64": "i8", "u32": "u4", "u64": "u8",
     "f16": "f2", "f32": "f4", "f64": "f8", "bf16": ml_dtypes.bfloat16,
 }
 SHAPES = [(), (0,), (7,), (5, 3), (2, 0, 3), (2, 3, 4)]
@@ -48,7 +48,7 @@ def canonical(x):
 
 def inputs(folder, x):
     """Each way to give an array: an argument, and what is on standard input."""
-    save_file({"other": np.zeros(1, "i2"), "key": x}, folder / "in.safetensors")
+    save_file({"other": np.zeros(1, "c8"), "key": x}, folder / "in.safetensors")
     yield f"{folder}/in.safetensors:key", None
     if x.dtype == ml_dtypes.bfloat16:
         return

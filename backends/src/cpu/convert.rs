@@ -14,7 +14,7 @@ pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
         _ if from == to => true,
         (Dtype::F16 | Dtype::Bf16, _) => native_cast(Dtype::F32, to),
         // These convert to `f32` exactly, so there is only one rounding.
-        (_, Dtype::F16 | Dtype::Bf16) => matches!(from, Dtype::F32 | Dtype::I8 | Dtype::U8 | Dtype::Bool),
+        (_, Dtype::F16 | Dtype::Bf16) => matches!(from, Dtype::F32 | Dtype::Bool) || from.narrow_range().is_some(),
         (Dtype::F64, _) => matches!(to, Dtype::F32 | Dtype::F64 | Dtype::Bool),
         (Dtype::F32, _) => !matches!(to, Dtype::I64 | Dtype::U64),
         (Dtype::I64 | Dtype::U64, _) => to != Dtype::F32,
@@ -103,11 +103,7 @@ impl Lanes128<'_, '_> {
             (Dtype::F32, Dtype::U32) => self.each(a, |l, a| l.e.b.ins().fcvt_to_uint_sat(I32X4, a)),
             (Dtype::F32, _) => {
                 let whole = self.each(a, |l, a| l.e.b.ins().fcvt_to_sint_sat(I32X4, a));
-                let (least, most) = match to {
-                    Dtype::I8 => (-128i32, 127i32),
-                    Dtype::U8 => (0, 255),
-                    _ => return whole,
-                };
+                let Some((least, most)) = to.narrow_range() else { return whole };
                 let [least, most] = [least, most].map(|k| splat_bits(self.e, I32X4, k.cast_unsigned().into()));
                 self.each(&whole, |l, v| {
                     let v = l.e.b.ins().smax(v, least);
@@ -121,8 +117,8 @@ impl Lanes128<'_, '_> {
 
     fn int_to_float(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
         let ty = vector(to, false);
-        // Convert to `f64` via `i64`, which holds the others exactly. One-byte integers are signed
-        // in their lanes.
+        // Convert to `f64` via `i64`, which holds the others exactly. Narrow integers are signed in
+        // their lanes.
         let signed = from != Dtype::U64 && (from != Dtype::U32 || is_wide(to));
         let source = if is_wide(to) && !is_wide(from) { self.widen(a, from != Dtype::U32) } else { a.clone() };
         self.each(&source, |l, v| {
@@ -138,18 +134,18 @@ impl Lanes128<'_, '_> {
             (true, false) => self.narrow(a),
             (false, false) => a.clone(),
         };
-        match to {
-            Dtype::I8 => self.each(&narrow, |l, v| {
+        match to.narrow_range() {
+            Some((0, most)) => {
+                let low = splat_bits(self.e, I32X4, most.cast_unsigned().into());
+                self.each(&narrow, |l, v| l.e.b.ins().band(v, low))
+            }
+            Some(_) => self.each(&narrow, |l, v| {
                 let ins = &mut l.e.b;
-                let amount = ins.ins().iconst(I32, 24);
+                let amount = ins.ins().iconst(I32, 32 - 8 * to.bytes() as i64);
                 let high = ins.ins().ishl(v, amount);
                 ins.ins().sshr(high, amount)
             }),
-            Dtype::U8 => {
-                let low = splat_bits(self.e, I32X4, 255);
-                self.each(&narrow, |l, v| l.e.b.ins().band(v, low))
-            }
-            _ => narrow,
+            None => narrow,
         }
     }
 

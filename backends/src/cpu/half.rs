@@ -115,13 +115,13 @@ impl Lanes128<'_, '_> {
         self.e.b.ins().ishl(v, amount)
     }
 
-    /// Loads four 16-bit values.
-    pub(super) fn load_halves(&mut self, flags: MemFlagsData, address: Value, near: i32) -> Value {
+    /// Loads four 16-bit values into `i32` lanes.
+    pub(super) fn load_halves(&mut self, flags: MemFlagsData, signed: bool, address: Value, near: i32) -> Value {
         let b = &mut self.e.b;
         let four = b.ins().load(I64, flags, address, near);
         let four = b.ins().scalar_to_vector(I64X2, four);
         let four = b.ins().bitcast(I16X8, little(), four);
-        b.ins().uwiden_low(four)
+        if signed { b.ins().swiden_low(four) } else { b.ins().uwiden_low(four) }
     }
 
     /// Stores four 16-bit values.

@@ -1,8 +1,8 @@
 //! `Lanes128`: leaves with Cranelift's 128-bit vectors, on every target.
 //!
 //! A step processes a group of [`GROUP`] elements, whatever their type: a value of four bytes fills
-//! one register, one of eight bytes two. One-byte integers are extended to `i32` lanes, and so are
-//! the bits of 16-bit floats. A `bool` is a mask: each lane is all ones or all zeros. It is as wide
+//! one register, one of eight bytes two. Integers of one and two bytes are extended to `i32`
+//! lanes, and so are the bits of 16-bit floats. A `bool` is a mask: each lane is all ones or all zeros. It is as wide
 //! as the comparison that produced it: one register of 32-bit lanes, or two of 64-bit lanes.
 //! Operations that Cranelift has no vector form of are done lane by lane with the scalar operation.
 
@@ -127,6 +127,7 @@ pub(super) fn lane_bits(value: Scalar) -> u64 {
     match value {
         Scalar::Bool(v) => 0u64.wrapping_sub(v.into()),
         Scalar::I8(v) => i64::from(v).cast_unsigned(),
+        Scalar::I16(v) => i64::from(v).cast_unsigned(),
         other => other.bits(),
     }
 }
@@ -148,8 +149,8 @@ fn lane(e: &mut Emitter<'_>, dtype: Dtype, v: Value) -> Value {
             let wide = e.b.ins().uextend(I32, v);
             e.b.ins().ineg(wide)
         }
-        Dtype::I8 => e.b.ins().sextend(I32, v),
-        Dtype::U8 | Dtype::F16 | Dtype::Bf16 => e.b.ins().uextend(I32, v),
+        Dtype::I8 | Dtype::I16 => e.b.ins().sextend(I32, v),
+        Dtype::U8 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => e.b.ins().uextend(I32, v),
         _ => v,
     }
 }
@@ -208,7 +209,7 @@ impl<'l, 'a> Lanes128<'l, 'a> {
                     b.ins().band_imm_u(byte, 1)
                 }
                 Dtype::I8 | Dtype::U8 => b.ins().ireduce(I8, value),
-                Dtype::F16 | Dtype::Bf16 => b.ins().ireduce(I16, value),
+                Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => b.ins().ireduce(I16, value),
                 _ => value,
             });
         }
@@ -388,8 +389,9 @@ impl LeafEmitter for Lanes128<'_, '_> {
                 }
                 parts
             }
-            Dtype::F16 | Dtype::Bf16 => {
-                offsets(near, 8, self.at.groups).map(|near| self.load_halves(flags, address, near)).collect()
+            Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => {
+                let signed = dtype == Dtype::I16;
+                offsets(near, 8, self.at.groups).map(|near| self.load_halves(flags, signed, address, near)).collect()
             }
             _ => {
                 let ty = vector(dtype, false);
@@ -425,7 +427,7 @@ impl LeafEmitter for Lanes128<'_, '_> {
                     self.store_bytes(flags, dtype == Dtype::I8, *part, address, near);
                 }
             }
-            Dtype::F16 | Dtype::Bf16 => {
+            Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => {
                 for (part, near) in value.iter().zip(offsets(near, 8, self.at.groups)) {
                     self.store_halves(flags, *part, address, near);
                 }
@@ -515,8 +517,8 @@ impl LeafEmitter for Lanes128<'_, '_> {
                 }
             });
         }
-        // Lanes hold extended one-byte integers, so those compare as signed.
-        let signed = dtype.is_signed_int() || dtype == Dtype::U8 || sabotage::on(Bug::SignedLanes);
+        // Lanes hold extended narrow integers, so those compare as signed.
+        let signed = dtype.is_signed_int() || dtype.narrow_range().is_some() || sabotage::on(Bug::SignedLanes);
         self.each2(a, b, |l, a, b| {
             let ins = &mut l.e.b;
             if !dtype.is_float() {

@@ -2,8 +2,9 @@
 //! total: zero divisors are replaced before the division, shift amounts are clamped, and
 //! conversions saturate.
 //!
-//! Values in registers: `bool`, `i8` and `u8` are `i8` (a `bool` is 0 or 1), 16-bit floats are
-//! their bits in `i16` (Cranelift has no arithmetic on them), and all others are themselves.
+//! Values in registers: a `bool` is an `i8`, 0 or 1, 16-bit floats are their bits in `i16` (Cranelift
+//! has no arithmetic on them), integers have the type of their width, and `f32` and `f64` are
+//! themselves.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
@@ -18,7 +19,7 @@ use super::jit::{Helper, Helpers};
 pub(super) fn register(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool | Dtype::I8 | Dtype::U8 => I8,
-        Dtype::F16 | Dtype::Bf16 => I16,
+        Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => I16,
         Dtype::I32 | Dtype::U32 => I32,
         Dtype::I64 | Dtype::U64 => I64,
         Dtype::F32 => F32,
@@ -264,18 +265,19 @@ fn from_float(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> 
             let zero = constant(b, Scalar::zero(from));
             b.ins().fcmp(FloatCC::NotEqual, v, zero)
         }
-        Dtype::I8 | Dtype::U8 => {
-            let (least, most) =
-                if to == Dtype::I8 { (-128, 127 + i64::from(sabotage::on(Bug::Saturation))) } else { (0, 255) };
-            // Cranelift saturates to 32 and 64 bits only. NaN becomes 0 in this step already.
-            let wide = b.ins().fcvt_to_sint_sat(I32, v);
-            let [least, most] = [least, most].map(|k| b.ins().iconst(I32, k));
-            let wide = b.ins().smax(wide, least);
-            let wide = b.ins().smin(wide, most);
-            b.ins().ireduce(I8, wide)
-        }
-        _ if to.is_signed_int() => b.ins().fcvt_to_sint_sat(register(to), v),
-        _ => b.ins().fcvt_to_uint_sat(register(to), v),
+        _ => match to.narrow_range() {
+            Some((least, most)) => {
+                let most = most + i32::from(to == Dtype::I8 && sabotage::on(Bug::Saturation));
+                // Cranelift saturates to 32 and 64 bits only. NaN becomes 0 in this step already.
+                let wide = b.ins().fcvt_to_sint_sat(I32, v);
+                let [least, most] = [least, most].map(|k| b.ins().iconst(I32, i64::from(k)));
+                let wide = b.ins().smax(wide, least);
+                let wide = b.ins().smin(wide, most);
+                b.ins().ireduce(register(to), wide)
+            }
+            None if to.is_signed_int() => b.ins().fcvt_to_sint_sat(register(to), v),
+            None => b.ins().fcvt_to_uint_sat(register(to), v),
+        },
     }
 }
 
@@ -288,7 +290,7 @@ fn from_int(b: &mut FunctionBuilder<'_>, from: Dtype, to: Dtype, v: Value) -> Va
         }
         Dtype::F32 | Dtype::F64 => {
             // Few targets can convert from narrow registers, so extend first, which is exact.
-            let v = if register(from) == I8 { resize(b, signed, I32, v) } else { v };
+            let v = if register(from).bits() < 32 { resize(b, signed, I32, v) } else { v };
             let ty = register(to);
             if signed { b.ins().fcvt_from_sint(ty, v) } else { b.ins().fcvt_from_uint(ty, v) }
         }

@@ -47,16 +47,20 @@ named! {
     Type {
         Pred = "pred", U8 = "u8", S8 = "s8", B16 = "b16", U16 = "u16", F16 = "f16", B32 = "b32", U32 = "u32", S32 = "s32", F32 = "f32",
         B64 = "b64", U64 = "u64", S64 = "s64", F64 = "f64", Bf16 = "bf16",
+        /// An integer of 16 bits in memory, which a register holds extended to 32 bits.
+        ExtendedU16 = "u16", ExtendedS16 = "s16",
     }
 }
 
 impl Type {
-    /// The class of the registers that hold the type. Bytes are held in 32-bit registers.
+    /// The class of the registers that hold the type. Bytes, and integers of 16 bits, are held in
+    /// 32-bit registers.
     pub fn class(self) -> Class {
         match self {
             Type::Pred => Class::Pred,
             Type::B16 | Type::U16 | Type::F16 | Type::Bf16 => Class::B16,
-            Type::U8 | Type::S8 | Type::B32 | Type::U32 | Type::S32 | Type::F32 => Class::B32,
+            Type::U8 | Type::S8 | Type::ExtendedU16 | Type::ExtendedS16 => Class::B32,
+            Type::B32 | Type::U32 | Type::S32 | Type::F32 => Class::B32,
             Type::B64 | Type::U64 | Type::S64 | Type::F64 => Class::B64,
         }
     }

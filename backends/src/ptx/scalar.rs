@@ -1,7 +1,8 @@
 //! Selects PTX for each primitive of `ir::ops` on scalars. All operations are total: zero divisors
 //! are replaced before the division, shift amounts are clamped, and conversions saturate.
 //!
-//! Values in registers: a `bool` is a predicate, `i8` and `u8` are extended to 32 bits, 16-bit
+//! Values in registers: a `bool` is a predicate, integers of 8 and 16 bits are extended to
+//! 32 bits, 16-bit
 //! floats are their bits, and all others are themselves.
 
 use ir::sabotage::{self, Bug};
@@ -20,8 +21,8 @@ impl Control for Builder {
 pub(super) fn arithmetic(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => Type::Pred,
-        Dtype::I8 | Dtype::I32 => Type::S32,
-        Dtype::U8 | Dtype::U32 => Type::U32,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 => Type::S32,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => Type::U32,
         Dtype::I64 => Type::S64,
         Dtype::U64 => Type::U64,
         Dtype::F16 => Type::F16,
@@ -36,6 +37,8 @@ pub(super) fn memory(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool | Dtype::U8 => Type::U8,
         Dtype::I8 => Type::S8,
+        Dtype::I16 => Type::ExtendedS16,
+        Dtype::U16 => Type::ExtendedU16,
         Dtype::F16 | Dtype::Bf16 => Type::B16,
         Dtype::I32 | Dtype::U32 | Dtype::F32 => Type::B32,
         Dtype::I64 | Dtype::U64 | Dtype::F64 => Type::B64,
@@ -46,7 +49,7 @@ pub(super) fn memory(dtype: Dtype) -> Type {
 fn bits(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => Type::Pred,
-        Dtype::I8 | Dtype::U8 => Type::B32,
+        Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::U16 => Type::B32,
         other => memory(other),
     }
 }
@@ -71,6 +74,7 @@ pub(super) fn constant(b: &mut Builder, value: Scalar) -> Reg {
             is_set(b, number)
         }
         Scalar::I8(v) => b.mov(Type::S32, i64::from(v)),
+        Scalar::I16(v) => b.mov(Type::S32, i64::from(v)),
         Scalar::I32(v) => b.mov(Type::S32, i64::from(v)),
         Scalar::F32(v) => b.mov(Type::F32, Operand::F32(v.to_bits())),
         Scalar::F64(v) => b.mov(Type::F64, Operand::F64(v.to_bits())),
@@ -324,15 +328,16 @@ pub(super) fn bitcast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     }
 }
 
-/// Truncates to `i8` or `u8` and extends back to 32 bits.
+/// Truncates to the bits of an integer of 8 or 16 bits and extends back to 32 bits.
 fn fit(b: &mut Builder, to: Dtype, a: Reg) -> Reg {
-    match to {
-        Dtype::U8 => b.op2(Opcode::And, Type::B32, a, 255),
-        Dtype::I8 => {
-            let up = b.op2(Opcode::Shl, Type::B32, a, 24);
-            b.op2(Opcode::Shr, Type::S32, up, 24)
+    match to.narrow_range() {
+        Some((0, most)) => b.op2(Opcode::And, Type::B32, a, i64::from(most)),
+        Some(_) => {
+            let amount = 32 - 8 * to.bytes() as i64;
+            let up = b.op2(Opcode::Shl, Type::B32, a, amount);
+            b.op2(Opcode::Shr, Type::S32, up, amount)
         }
-        _ => a,
+        None => a,
     }
 }
 
@@ -397,13 +402,9 @@ fn float_to_int(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
         let nan = b.set(Comparison::Nan, from_type, a, a);
         int = b.select(bits(to), 0, int, nan);
     }
-    let (least, greatest) = match to {
-        Dtype::I8 => (-128, 127),
-        Dtype::U8 => (0, 255),
-        _ => return int,
-    };
-    let int = b.op2(Opcode::Max, ty, int, least);
-    b.op2(Opcode::Min, ty, int, greatest)
+    let Some((least, greatest)) = to.narrow_range() else { return int };
+    let int = b.op2(Opcode::Max, ty, int, i64::from(least));
+    b.op2(Opcode::Min, ty, int, i64::from(greatest))
 }
 
 /// Converts `f64` to `f32` with rounding to odd. A second rounding to a narrower type then gives

@@ -1,5 +1,5 @@
-//! Conversions of 16-bit floats: all of their values, and `f32` at and near every rounding
-//! boundary.
+//! Conversions of types of 16 bits: all of their values, to 16-bit floats also `f32` at and near
+//! every rounding boundary, and to 16-bit integers the numbers at their ends.
 
 use interp::scalar::cast;
 use ir::array::Array;
@@ -23,8 +23,8 @@ fn check(from: Dtype, to: Dtype, elements: &[Scalar]) {
 }
 
 #[test]
-fn every_half_to_every_type() {
-    for from in [Dtype::F16, Dtype::Bf16] {
+fn every_value_of_16_bits_to_every_type() {
+    for from in [Dtype::F16, Dtype::Bf16, Dtype::I16, Dtype::U16] {
         let all: Vec<Scalar> = (0..=0xffff).map(|bits| Scalar::from_bits(from, bits)).collect();
         for to in Dtype::ALL {
             check(from, to, &all);
@@ -40,5 +40,19 @@ fn f32_to_halves_at_every_turn() {
     let all: Vec<Scalar> = bits.map(|bits| Scalar::from_bits(Dtype::F32, bits)).collect();
     for to in [Dtype::F16, Dtype::Bf16] {
         check(Dtype::F32, to, &all);
+    }
+}
+
+/// Integers wrap and floats saturate, with NaN as 0.
+#[test]
+fn every_type_to_integers_of_16_bits() {
+    let numbers = [-1e30, -65537.0, -32769.0, -32768.5, -1.0, -0.5, 32767.5, 32768.0, 65535.5, 65536.0, 1e30];
+    for from in [Dtype::F32, Dtype::F64, Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64] {
+        let mut all: Vec<Scalar> = numbers.iter().map(|v| cast(from, Scalar::F64(*v))).collect();
+        all.push(cast(from, Scalar::F64(f64::NAN)));
+        all.extend((0..40).map(|k| Scalar::from_bits(from, 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(k))));
+        for to in [Dtype::I16, Dtype::U16] {
+            check(from, to, &all);
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::harness::{Random, WAYS, agree, argmax, compile_for, inputs};
 use crate::reducers::counted_sum;
 
 const COMPUTE: [Dtype; 7] = [Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32, Dtype::U64, Dtype::F32, Dtype::F64];
-const MEMORY: [Dtype; 11] = Dtype::ALL;
+const MEMORY: [Dtype; 13] = Dtype::ALL;
 
 /// A reducer of the program that finds the first maximum.
 fn add_argmax(program: &mut Program, dtype: Dtype) -> ReducerId {

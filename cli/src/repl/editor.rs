@@ -159,9 +159,9 @@ fn history() -> Option<PathBuf> {
 }
 
 /// Words that begin an entry.
-const KEYWORDS: [&str; 22] = [
-    "use", "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "load", "bool", "i8", "u8", "i32",
-    "i64", "u32", "u64", "f16", "bf16", "f32", "f64",
+const KEYWORDS: [&str; 24] = [
+    "use", "fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "load", "bool", "i8", "u8", "i16",
+    "u16", "i32", "i64", "u32", "u64", "f16", "bf16", "f32", "f64",
 ];
 
 /// The names that completion and highlighting know.

@@ -64,7 +64,7 @@ fn folder() -> TempDir {
     write("later.npy", &npy(4, &f32s, &floats()));
     write("broken.npy", &npy(1, "{'descr': '<f4', 'shape': (3,), }", &floats()));
     write("long.npy", &npy(2, &" ".repeat(1_000_000), &floats()));
-    write("int16.npy", &npy(1, &of("<i2", "(3,)"), &[0; 6]));
+    write("complex.npy", &npy(1, &of("<c8", "(3,)"), &[0; 24]));
     write("short.npy", &good[..good.len() - 4]);
     write("huge.npy", &npy(1, &of("<f4", "(4294967296, 4294967296, 0)"), &[]));
     write("flags.npy", &npy(1, &of("|b1", "(3,)"), &[0, 1, 2]));

@@ -284,6 +284,8 @@ pub fn integer(value: Option<Scalar>) -> i64 {
         Some(Scalar::U64(v)) => i64::try_from(v).unwrap_or(i64::MAX),
         Some(Scalar::I8(v)) => v.into(),
         Some(Scalar::U8(v)) => v.into(),
+        Some(Scalar::I16(v)) => v.into(),
+        Some(Scalar::U16(v)) => v.into(),
         _ => 0,
     }
 }

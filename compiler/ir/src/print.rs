@@ -64,6 +64,8 @@ pub fn scalar(value: Scalar) -> String {
         Scalar::Bool(v) => v.to_string(),
         Scalar::I8(v) => v.to_string(),
         Scalar::U8(v) => v.to_string(),
+        Scalar::I16(v) => v.to_string(),
+        Scalar::U16(v) => v.to_string(),
         Scalar::I32(v) => v.to_string(),
         Scalar::I64(v) => v.to_string(),
         Scalar::U32(v) => v.to_string(),

@@ -12,6 +12,10 @@ pub enum Dtype {
     I8,
     /// 8-bit unsigned integer (storage only: arithmetic widens to `i32`).
     U8,
+    /// 16-bit signed integer (storage only: arithmetic widens to `i32`).
+    I16,
+    /// 16-bit unsigned integer (storage only: arithmetic widens to `i32`).
+    U16,
     /// 32-bit signed integer.
     I32,
     /// 64-bit signed integer; the type of indices.
@@ -32,10 +36,12 @@ pub enum Dtype {
 
 impl Dtype {
     /// Every type, in declaration order.
-    pub const ALL: [Dtype; 11] = [
+    pub const ALL: [Dtype; 13] = [
         Dtype::Bool,
         Dtype::I8,
         Dtype::U8,
+        Dtype::I16,
+        Dtype::U16,
         Dtype::I32,
         Dtype::I64,
         Dtype::U32,
@@ -52,6 +58,8 @@ impl Dtype {
             Dtype::Bool => "bool",
             Dtype::I8 => "i8",
             Dtype::U8 => "u8",
+            Dtype::I16 => "i16",
+            Dtype::U16 => "u16",
             Dtype::I32 => "i32",
             Dtype::I64 => "i64",
             Dtype::U32 => "u32",
@@ -72,7 +80,7 @@ impl Dtype {
     pub fn bytes(self) -> usize {
         match self {
             Dtype::Bool | Dtype::I8 | Dtype::U8 => 1,
-            Dtype::F16 | Dtype::Bf16 => 2,
+            Dtype::I16 | Dtype::U16 | Dtype::F16 | Dtype::Bf16 => 2,
             Dtype::I32 | Dtype::U32 | Dtype::F32 => 4,
             Dtype::I64 | Dtype::U64 | Dtype::F64 => 8,
         }
@@ -90,7 +98,7 @@ impl Dtype {
 
     /// Whether this is a signed integer type.
     pub fn is_signed_int(self) -> bool {
-        matches!(self, Dtype::I8 | Dtype::I32 | Dtype::I64)
+        matches!(self, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64)
     }
 
     /// Whether values of this type are only stored, and widened before arithmetic.
@@ -101,9 +109,21 @@ impl Dtype {
     /// The type in which arithmetic on this one is done.
     pub fn compute(self) -> Dtype {
         match self {
-            Dtype::I8 | Dtype::U8 => Dtype::I32,
+            Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::U16 => Dtype::I32,
             Dtype::F16 | Dtype::Bf16 => Dtype::F32,
             other => other,
+        }
+    }
+
+    /// The least and the greatest value of an integer that is only stored, in the type in which
+    /// arithmetic on it is done; none of other types.
+    pub fn narrow_range(self) -> Option<(i32, i32)> {
+        match self {
+            Dtype::I8 => Some((i8::MIN.into(), i8::MAX.into())),
+            Dtype::U8 => Some((0, u8::MAX.into())),
+            Dtype::I16 => Some((i16::MIN.into(), i16::MAX.into())),
+            Dtype::U16 => Some((0, u16::MAX.into())),
+            _ => None,
         }
     }
 }
@@ -123,6 +143,10 @@ pub enum Scalar {
     I8(i8),
     /// `u8`
     U8(u8),
+    /// `i16`
+    I16(i16),
+    /// `u16`
+    U16(u16),
     /// `i32`
     I32(i32),
     /// `i64`
@@ -148,6 +172,8 @@ impl Scalar {
             Scalar::Bool(_) => Dtype::Bool,
             Scalar::I8(_) => Dtype::I8,
             Scalar::U8(_) => Dtype::U8,
+            Scalar::I16(_) => Dtype::I16,
+            Scalar::U16(_) => Dtype::U16,
             Scalar::I32(_) => Dtype::I32,
             Scalar::I64(_) => Dtype::I64,
             Scalar::U32(_) => Dtype::U32,
@@ -165,6 +191,8 @@ impl Scalar {
             Scalar::Bool(v) => v.into(),
             Scalar::I8(v) => v.cast_unsigned().into(),
             Scalar::U8(v) => v.into(),
+            Scalar::I16(v) => v.cast_unsigned().into(),
+            Scalar::U16(v) => v.into(),
             Scalar::I32(v) => v.cast_unsigned().into(),
             Scalar::I64(v) => v.cast_unsigned(),
             Scalar::U32(v) => v.into(),
@@ -183,6 +211,8 @@ impl Scalar {
             Dtype::Bool => Scalar::Bool(bits & 1 == 1),
             Dtype::I8 => Scalar::I8(bits as i8),
             Dtype::U8 => Scalar::U8(bits as u8),
+            Dtype::I16 => Scalar::I16(bits as i16),
+            Dtype::U16 => Scalar::U16(bits as u16),
             Dtype::I32 => Scalar::I32(bits as i32),
             Dtype::I64 => Scalar::I64(bits.cast_signed()),
             Dtype::U32 => Scalar::U32(bits as u32),
@@ -213,6 +243,8 @@ impl Scalar {
             Dtype::Bool => Scalar::Bool(text.parse().ok()?),
             Dtype::I8 => Scalar::I8(text.parse().ok()?),
             Dtype::U8 => Scalar::U8(text.parse().ok()?),
+            Dtype::I16 => Scalar::I16(text.parse().ok()?),
+            Dtype::U16 => Scalar::U16(text.parse().ok()?),
             Dtype::I32 => Scalar::I32(text.parse().ok()?),
             Dtype::I64 => Scalar::I64(text.parse().ok()?),
             Dtype::U32 => Scalar::U32(text.parse().ok()?),

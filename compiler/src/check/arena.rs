@@ -490,6 +490,8 @@ fn integer(value: Scalar) -> Option<i128> {
     Some(match value {
         Scalar::I8(v) => v.into(),
         Scalar::U8(v) => v.into(),
+        Scalar::I16(v) => v.into(),
+        Scalar::U16(v) => v.into(),
         Scalar::I32(v) => v.into(),
         Scalar::U32(v) => v.into(),
         Scalar::I64(v) => v.into(),

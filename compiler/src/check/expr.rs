@@ -510,6 +510,8 @@ pub(super) fn element_type(dtype: ast::Dtype) -> Dtype {
         ast::Dtype::Bool => Dtype::Bool,
         ast::Dtype::I8 => Dtype::I8,
         ast::Dtype::U8 => Dtype::U8,
+        ast::Dtype::I16 => Dtype::I16,
+        ast::Dtype::U16 => Dtype::U16,
         ast::Dtype::I32 => Dtype::I32,
         ast::Dtype::I64 => Dtype::I64,
         ast::Dtype::U32 => Dtype::U32,

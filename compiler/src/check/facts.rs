@@ -296,11 +296,10 @@ impl Facts<'_> {
 
     fn opaque_facts(&self, id: ExprId, this: &Linear, known: &mut Known) {
         // A table of 256 elements can be indexed by any `u8`.
-        let range: (Option<i128>, Option<i128>) = match self.arena.dtype(id) {
-            Dtype::I8 => (Some(i8::MIN.into()), Some(i8::MAX.into())),
-            Dtype::U8 => (Some(0), Some(u8::MAX.into())),
-            Dtype::U32 | Dtype::U64 => (Some(0), None),
-            _ => (None, None),
+        let dtype = self.arena.dtype(id);
+        let range: (Option<i128>, Option<i128>) = match dtype.narrow_range() {
+            Some((least, greatest)) => (Some(least.into()), Some(greatest.into())),
+            None => (matches!(dtype, Dtype::U32 | Dtype::U64).then_some(0), None),
         };
         known.rows.extend(range.0.map(|least| this.minus(&Linear::constant(least))));
         known.rows.extend(range.1.map(|most| Linear::constant(most).minus(this)));

@@ -23,7 +23,7 @@ use super::scope::Binding;
 use super::{Checker, Side, codes};
 
 /// The element types that are tried, in this order.
-const DTYPES: [Dtype; 11] = [
+const DTYPES: [Dtype; 13] = [
     Dtype::I64,
     Dtype::F32,
     Dtype::F64,
@@ -35,6 +35,8 @@ const DTYPES: [Dtype; 11] = [
     Dtype::Bf16,
     Dtype::I8,
     Dtype::U8,
+    Dtype::I16,
+    Dtype::U16,
 ];
 
 /// The state before an attempt to check an expression, to return to.

@@ -52,6 +52,8 @@ pub fn cases() -> Vec<Case> {
     cases.extend(conversions::<bool>());
     cases.extend(conversions::<i8>());
     cases.extend(conversions::<u8>());
+    cases.extend(conversions::<i16>());
+    cases.extend(conversions::<u16>());
     cases.extend(conversions::<f16>());
     cases.extend(conversions::<bf16>());
     cases.extend(conversions::<f32>());
@@ -108,6 +110,8 @@ where
         + As<bool>
         + As<i8>
         + As<u8>
+        + As<i16>
+        + As<u16>
         + As<i32>
         + As<u32>
         + As<i64>
@@ -121,6 +125,8 @@ where
         conversion::<A, bool>(),
         conversion::<A, i8>(),
         conversion::<A, u8>(),
+        conversion::<A, i16>(),
+        conversion::<A, u16>(),
         conversion::<A, i32>(),
         conversion::<A, u32>(),
         conversion::<A, i64>(),

@@ -32,6 +32,8 @@ macro_rules! number {
 number! {
     i8: I8, |_| false;
     u8: U8, |_| false;
+    i16: I16, |_| false;
+    u16: U16, |_| false;
     i32: I32, |_| false;
     u32: U32, |_| false;
     i64: I64, |_| false;
@@ -61,7 +63,7 @@ pub(super) trait As<T> {
 macro_rules! primitive {
     ($($from:ty, $exact:ty;)*) => {
         $(
-            primitive!($from => i8 u8 i32 u32 i64 u64 f32 f64);
+            primitive!($from => i8 u8 i16 u16 i32 u32 i64 u64 f32 f64);
             impl As<bool> for $from {
                 fn to(self) -> bool {
                     self != <$from>::default()
@@ -105,6 +107,8 @@ macro_rules! odd {
 primitive! {
     i8, i128;
     u8, i128;
+    i16, i128;
+    u16, i128;
     i32, i128;
     u32, i128;
     i64, i128;
@@ -123,6 +127,6 @@ macro_rules! through {
     };
 }
 
-through!(bool, u8::from => bool i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64);
-through!(f16, f16::to_f32 => bool i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64);
-through!(bf16, bf16::to_f32 => bool i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64);
+through!(bool, u8::from => bool i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64);
+through!(f16, f16::to_f32 => bool i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64);
+through!(bf16, bf16::to_f32 => bool i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64);

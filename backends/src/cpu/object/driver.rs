@@ -229,8 +229,8 @@ impl<'a, 'p> Driver<'a, 'p> {
         let value = self.param(Param::Scalar(id));
         let b = &mut self.b;
         match self.parts.run.buffers[id].dtype {
-            Dtype::I8 | Dtype::I32 => b.ins().sextend(I64, value),
-            Dtype::U8 | Dtype::U32 => b.ins().uextend(I64, value),
+            Dtype::I8 | Dtype::I16 | Dtype::I32 => b.ins().sextend(I64, value),
+            Dtype::U8 | Dtype::U16 | Dtype::U32 => b.ins().uextend(I64, value),
             Dtype::I64 => value,
             Dtype::U64 if sabotage::on(Bug::ObjectUnsigned) => value,
             Dtype::U64 => {

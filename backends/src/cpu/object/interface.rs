@@ -241,11 +241,12 @@ pub(super) fn c_type(dtype: Dtype) -> &'static str {
         Dtype::Bool => "bool",
         Dtype::I8 => "int8_t",
         Dtype::U8 => "uint8_t",
+        Dtype::I16 => "int16_t",
         Dtype::I32 => "int32_t",
         Dtype::I64 => "int64_t",
         Dtype::U32 => "uint32_t",
         Dtype::U64 => "uint64_t",
-        Dtype::F16 | Dtype::Bf16 => "uint16_t",
+        Dtype::U16 | Dtype::F16 | Dtype::Bf16 => "uint16_t",
         Dtype::F32 => "float",
         Dtype::F64 => "double",
     }

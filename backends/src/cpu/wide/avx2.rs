@@ -85,6 +85,7 @@ fn same(code: Code) -> Option<Code> {
         Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae => Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8,
         Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256 => Code::VEX_Vpmovsxdq_ymm_xmmm128,
         Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256 => Code::VEX_Vpmovzxdq_ymm_xmmm128,
+        Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256 => Code::VEX_Vpmovsxwd_ymm_xmmm128,
         Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256 => Code::VEX_Vpmovzxwd_ymm_xmmm128,
         Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8 => Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8,
         Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8 => Code::VEX_Vextracti128_xmmm128_ymm_imm8,
@@ -213,6 +214,7 @@ impl WideX86<'_, '_> {
         let (place, value) = (*p.from.first()?, *p.from.get(1)?);
         let value = match p.code {
             Code::EVEX_Vpmovdb_xmmm128_k1z_zmm => self.bytes(value),
+            Code::EVEX_Vpmovdw_ymmm256_k1z_zmm => self.halfwords(value),
             _ => value,
         };
         let (code, from) = match (p.code, p.lanes) {
@@ -226,6 +228,9 @@ impl WideX86<'_, '_> {
             }
             (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, lanes) => {
                 return self.store_narrow(Code::VEX_Vmovq_xmmm64_xmm, lanes, place, value);
+            }
+            (Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, lanes) => {
+                return self.store_narrow(Code::VEX_Vmovdqu_xmmm128_xmm, lanes, place, value);
             }
             (code, lanes @ Lanes::Active { .. }) => return self.store_narrow(same(code)?, lanes, place, value),
             (code, Lanes::All) => (same(code)?, vec![place, value]),
@@ -248,6 +253,14 @@ impl WideX86<'_, '_> {
         let v = self.avx2(Code::VEX_Vpshufb_ymm_ymm_ymmm256, &[v, each]);
         let upper = self.upper(v);
         self.avx2(Code::VEX_Vpunpckldq_xmm_xmm_xmmm128, &[v, upper])
+    }
+
+    /// Packs the lower half of each 32-bit lane.
+    fn halfwords(&mut self, v: Operand) -> Operand {
+        let low = |k: usize| if k % 16 < 8 { (k % 16 / 2 * 4 + k % 2) as u8 } else { 0x80 };
+        let each = self.shared.vector(std::array::from_fn(low));
+        let v = self.avx2(Code::VEX_Vpshufb_ymm_ymm_ymmm256, &[v, each]);
+        self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[v, Operand::Immediate(0x08)])
     }
 
     /// The result of an instruction. Masked-off lanes keep their previous content or become zero.
@@ -321,9 +334,12 @@ impl WideX86<'_, '_> {
                 self.avx2(Code::VEX_Vmaskmovpd_ymm_ymm_m256, &[mask, from[0]])
             }
             Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128 | Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256 => narrow(self),
-            Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128 | Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128 => {
-                let bytes = narrow(self);
-                self.avx2(same(code)?, &[bytes])
+            Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128
+            | Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128
+            | Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256
+            | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256 => {
+                let packed = narrow(self);
+                self.avx2(same(code)?, &[packed])
             }
             _ => return None,
         })
@@ -353,12 +369,7 @@ impl WideX86<'_, '_> {
                 let wide = self.avx2(Code::VEX_Vpmovzxbd_ymm_xmmm64, &[first]);
                 self.avx2(Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[wide, ZERO])
             }
-            Code::EVEX_Vpmovdw_ymmm256_k1z_zmm => {
-                let low = |k: usize| if k % 16 < 8 { (k % 16 / 2 * 4 + k % 2) as u8 } else { 0x80 };
-                let each = self.shared.vector(std::array::from_fn(low));
-                let v = self.avx2(Code::VEX_Vpshufb_ymm_ymm_ymmm256, &[first, each]);
-                self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[v, Operand::Immediate(0x08)])
-            }
+            Code::EVEX_Vpmovdw_ymmm256_k1z_zmm => self.halfwords(first),
             Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er => self.unsigned_to_float(first),
             Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er => {
                 // The bits of 2^52 and above.

@@ -15,9 +15,7 @@ use crate::cpu::leaf::LeafEmitter;
 pub(super) fn has(from: Dtype, to: Dtype) -> bool {
     match to {
         _ if from == to => true,
-        Dtype::F16 | Dtype::Bf16 => {
-            matches!(from, Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8 | Dtype::Bool)
-        }
+        Dtype::F16 | Dtype::Bf16 => from.is_storage() || matches!(from, Dtype::F32 | Dtype::Bool),
         _ => true,
     }
 }
@@ -148,10 +146,9 @@ impl WideX86<'_, '_> {
                     let saturated = self.merged(code, above, &[greatest], whole);
                     parts.push(self.zeroed(code, number, &[saturated]));
                 }
-                match to {
-                    Dtype::I8 => self.clamped(&parts, -128, 127),
-                    Dtype::U8 => self.clamped(&parts, 0, 255),
-                    _ => parts,
+                match to.narrow_range() {
+                    Some((least, most)) => self.clamped(&parts, least, most),
+                    None => parts,
                 }
             }
         }
@@ -190,13 +187,16 @@ impl WideX86<'_, '_> {
             _ => a.clone(),
         };
         let t = table::int(false);
-        match to {
-            Dtype::I8 => {
-                let high = self.vector(t.shl, &[parts[0], Operand::Immediate(24)]);
-                vec![self.vector(t.sar, &[high, Operand::Immediate(24)])]
+        match to.narrow_range() {
+            Some((0, most)) => {
+                vec![self.vector(t.and, &[parts[0], Operand::Splat(Splat::Bits32(most.cast_unsigned()))])]
             }
-            Dtype::U8 => vec![self.vector(t.and, &[parts[0], Operand::Splat(Splat::Bits32(255))])],
-            _ => parts,
+            Some(_) => {
+                let amount = Operand::Immediate(32 - 8 * to.bytes() as u8);
+                let high = self.vector(t.shl, &[parts[0], amount]);
+                vec![self.vector(t.sar, &[high, amount])]
+            }
+            None => parts,
         }
     }
 }

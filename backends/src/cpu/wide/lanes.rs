@@ -1,8 +1,8 @@
 //! Selects AVX-512 instructions for the operations of leaves, on groups of 16 elements. For
 //! machines with AVX2, `avx2` translates them to groups of 8; the comments here speak of 16 lanes.
 //!
-//! A value of up to four bytes fills one register, one of eight bytes two. One-byte integers are
-//! extended to 32-bit lanes, and 16-bit floats are packed as their bits. A `bool` is one mask of 16
+//! A value of up to four bytes fills one register, one of eight bytes two. Integers of one and
+//! two bytes are extended to 32-bit lanes, and 16-bit floats are packed as their bits. A `bool` is one mask of 16
 //! lanes, or two of 8 if it results from a comparison of eight-byte values.
 
 use cranelift_codegen::entity::PrimaryMap;
@@ -286,6 +286,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
 fn splat(value: Scalar) -> Splat {
     match value {
         Scalar::I8(v) => Splat::Bits32(i32::from(v).cast_unsigned()),
+        Scalar::I16(v) => Splat::Bits32(i32::from(v).cast_unsigned()),
         _ if is_wide(value.dtype()) => Splat::Bits64(value.bits()),
         // Two copies, since 16-bit lanes are packed.
         Scalar::F16(_) | Scalar::Bf16(_) => Splat::Bits32((value.bits() as u32) << 16 | value.bits() as u32),
@@ -295,25 +296,23 @@ fn splat(value: Scalar) -> Splat {
 
 /// Whether an operation is supported.
 pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
-    let small = |dtype: Dtype| matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16);
     let of = |id: &crate::cpu::leaf::LeafId| leaf.values[*id].0;
     match inst {
         Inst::Constant(_) | Inst::Affine { .. } | Inst::Select(..) | Inst::Fma(..) => true,
-        Inst::Uniform(_) => !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8),
+        Inst::Uniform(_) | Inst::Unary(..) => !dtype.is_storage(),
         Inst::Load(access) => {
             let a = &leaf.accesses[*access];
             a.contiguous() || dtype.bytes() >= 4
         }
-        Inst::Unary(..) => !small(dtype),
         Inst::Binary(BinaryOp::Rem, ..) => false,
         Inst::Binary(BinaryOp::Div, ..) => dtype.is_float(),
         Inst::Binary(op, ..) => {
             let bits = matches!(op, BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Min | BinaryOp::Max);
-            !small(dtype) && (dtype != Dtype::Bool || bits)
+            !dtype.is_storage() && (dtype != Dtype::Bool || bits)
         }
         Inst::Compare(_, a, _) => !matches!(of(a), Dtype::F16 | Dtype::Bf16),
         Inst::Cast(a) => super::convert::has(of(a), dtype),
-        Inst::Bitcast(a) => !small(dtype) && of(a).bytes() == dtype.bytes() && dtype.bytes() >= 4,
+        Inst::Bitcast(a) => of(a).bytes() == dtype.bytes() && dtype.bytes() >= 4,
         Inst::Result => false,
     }
 }
@@ -389,6 +388,8 @@ impl LeafEmitter for WideX86<'_, '_> {
             }
             Dtype::I8 => one(self, Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128),
             Dtype::U8 => one(self, Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
+            Dtype::I16 => one(self, Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256),
+            Dtype::U16 => one(self, Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256),
             Dtype::F16 | Dtype::Bf16 => one(self, Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256),
             Dtype::F32 | Dtype::I32 | Dtype::U32 => one(self, Code::EVEX_Vmovups_zmm_k1z_zmmm512),
             Dtype::F64 | Dtype::I64 | Dtype::U64 => {
@@ -421,6 +422,7 @@ impl LeafEmitter for WideX86<'_, '_> {
                 store(self, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, 0, bytes);
             }
             Dtype::I8 | Dtype::U8 => store(self, Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, 0, value[0]),
+            Dtype::I16 | Dtype::U16 => store(self, Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, 0, value[0]),
             Dtype::F16 | Dtype::Bf16 => store(self, Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm, 0, value[0]),
             _ => {
                 let code = match (

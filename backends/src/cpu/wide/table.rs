@@ -185,8 +185,8 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
         CompareOp::Ge => 5,
         CompareOp::Gt => 6,
     };
-    // Lanes hold extended one-byte integers, so those compare as signed.
-    let signed = dtype.is_signed_int() || dtype == Dtype::U8;
+    // Lanes hold extended narrow integers, so those compare as signed.
+    let signed = dtype.is_signed_int() || dtype.narrow_range().is_some();
     (int(wide).compare[usize::from(!signed)], predicate)
 }
 
@@ -202,6 +202,7 @@ pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
         | Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae
         | Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
         | Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256
+        | Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256
         | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256
         | Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm
         | Code::EVEX_Vpscatterqd_vm64z_k1_ymm => (&[1], &[]),
@@ -246,6 +247,7 @@ pub(super) fn narrower(code: Code, operand: usize) -> Option<Register> {
         | Code::VEX_Vpmovzxbd_ymm_xmmm64
         | Code::VEX_Vpmovsxdq_ymm_xmmm128
         | Code::VEX_Vpmovzxdq_ymm_xmmm128
+        | Code::VEX_Vpmovsxwd_ymm_xmmm128
         | Code::VEX_Vpmovzxwd_ymm_xmmm128
         | Code::VEX_Vpbroadcastd_ymm_xmmm32
         | Code::VEX_Vpbroadcastq_ymm_xmmm64 => (&[], &[1]),
@@ -294,6 +296,7 @@ pub(super) fn folds(code: Code) -> bool {
             | Code::EVEX_Vpmovqd_ymmm256_k1z_zmm
             | Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128
             | Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128
+            | Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256
             | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256
             | Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
             | Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256

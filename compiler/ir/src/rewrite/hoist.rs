@@ -190,7 +190,8 @@ impl Hoister<'_> {
             return Some(bound.clone());
         }
         let Op::Cast(_, a) = op else { return None };
-        (self.dtypes[*a] == Dtype::U8).then(|| Size::constant(1 << 8))
+        let (least, greatest) = self.dtypes[*a].narrow_range()?;
+        (least == 0).then(|| Size::constant(i64::from(greatest) + 1))
     }
 
     /// Where what a statement itself mentions is visible.

@@ -63,6 +63,8 @@ pub enum Columns {
 const ALL_BUT_BOOL: &[Dtype] = &[
     Dtype::I8,
     Dtype::U8,
+    Dtype::I16,
+    Dtype::U16,
     Dtype::I32,
     Dtype::I64,
     Dtype::U32,

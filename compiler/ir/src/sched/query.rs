@@ -18,7 +18,7 @@ pub fn is_scalar(statement: &Statement) -> bool {
 
 /// Whether a reduction by a primitive can go by lanes.
 pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
-    !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::F16 | Dtype::Bf16) && matches!(order, Order::Lanes | Order::Free)
+    !dtype.is_storage() && matches!(order, Order::Lanes | Order::Free)
 }
 
 /// The number of prefixes of a scan that can run in chunks: none of them has a composite state, and

@@ -18,6 +18,8 @@ fn types_are_of_one_kind() {
         ("bool", false, false, false),
         ("i8", false, true, true),
         ("u8", false, true, false),
+        ("i16", false, true, true),
+        ("u16", false, true, false),
         ("i32", false, true, true),
         ("i64", false, true, true),
         ("u32", false, true, false),

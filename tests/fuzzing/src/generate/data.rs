@@ -227,12 +227,11 @@ fn at(dim: &super::Dim, sizes: &Sizes) -> usize {
 
 /// An integer as an element, clamped to the range of the type.
 fn integer(ty: Dtype, value: i64) -> Scalar {
-    let (least, greatest) = match ty {
-        Dtype::I8 => (i8::MIN.into(), i8::MAX.into()),
-        Dtype::U8 => (0, u8::MAX.into()),
-        Dtype::I32 => (i32::MIN.into(), i32::MAX.into()),
-        Dtype::U32 => (0, u32::MAX.into()),
-        Dtype::U64 => (0, i64::MAX),
+    let (least, greatest) = match (ty, ty.narrow_range()) {
+        (_, Some((least, greatest))) => (least.into(), greatest.into()),
+        (Dtype::I32, _) => (i32::MIN.into(), i32::MAX.into()),
+        (Dtype::U32, _) => (0, u32::MAX.into()),
+        (Dtype::U64, _) => (0, i64::MAX),
         _ => (i64::MIN, i64::MAX),
     };
     interp::scalar::cast(ty, Scalar::I64(value.clamp(least, greatest)))

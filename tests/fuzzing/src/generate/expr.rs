@@ -315,7 +315,10 @@ impl<'a> Writer<'a> {
         self.count(name);
         let mut operands = vec![];
         for _ in 0..2 + self.choices.below(3) {
-            let int = *self.choices.pick(&[Dtype::I64, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::U8]).unwrap_or(&ty);
+            let int = *self
+                .choices
+                .pick(&[Dtype::I64, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::U8, Dtype::U16])
+                .unwrap_or(&ty);
             operands.push(self.expr(int, if operands.is_empty() { shape } else { &[] }, fuel.min(1)));
         }
         let operands: Vec<&Piece> = operands.iter().collect();

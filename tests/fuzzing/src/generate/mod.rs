@@ -268,8 +268,19 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
         (2, Dtype::U64),
         (2, Dtype::Bf16),
         (2, Dtype::U8),
+        (2, Dtype::I16),
+        (2, Dtype::U16),
     ];
-    let integers = [(6, Dtype::I64), (5, Dtype::I32), (2, Dtype::U32), (2, Dtype::I8), (4, Dtype::U64), (2, Dtype::U8)];
+    let integers = [
+        (6, Dtype::I64),
+        (5, Dtype::I32),
+        (2, Dtype::U32),
+        (2, Dtype::I8),
+        (4, Dtype::U64),
+        (2, Dtype::U8),
+        (1, Dtype::I16),
+        (1, Dtype::U16),
+    ];
     let common = choices.weighted(&types).unwrap_or(Dtype::F32);
     let names = ["n", "m", "k"];
     let names = &names[..choices.weighted(&[(8, 2), (7, 3), (2, 1)]).unwrap_or(2)];

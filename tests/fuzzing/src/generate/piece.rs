@@ -8,7 +8,7 @@ use ir::Dtype;
 use super::dim::Dim;
 
 /// Every element type, the commonest first.
-pub const TYPES: [Dtype; 11] = [
+pub const TYPES: [Dtype; 13] = [
     Dtype::F32,
     Dtype::I64,
     Dtype::F64,
@@ -20,6 +20,8 @@ pub const TYPES: [Dtype; 11] = [
     Dtype::U64,
     Dtype::Bf16,
     Dtype::U8,
+    Dtype::U16,
+    Dtype::I16,
 ];
 
 /// How tightly text binds, loosest first.

@@ -331,17 +331,18 @@ impl Writer<'_> {
 
     fn literal_array(&mut self) -> String {
         self.count("array literal");
-        let (text, ty, sizes, below): (&str, Dtype, &[i64], Option<i64>) = match self.choices.below(7) {
+        let (text, ty, sizes, below): (&str, Dtype, &[i64], Option<i64>) = match self.choices.below(8) {
             0 => ("[0.25, 0.5, 0.25]", Dtype::F32, &[3], None),
             1 => ("[2, 0, 1]", Dtype::I64, &[3], Some(3)),
             2 => ("[[1.0, 2.0], [3.0, 4.0]]", Dtype::F32, &[2, 2], None),
             3 => ("u8([1, 0])", Dtype::U8, &[2], Some(2)),
             4 => ("f16([[0.25, -1, inf]])", Dtype::F16, &[1, 3], None),
-            5 => ("u64([18446744073709551615, 1])", Dtype::U64, &[2], None),
+            5 => ("i16([-300, 2])", Dtype::I16, &[2], None),
+            6 => ("u64([18446744073709551615, 1])", Dtype::U64, &[2], None),
             _ => ("[true, false]", Dtype::Bool, &[2], None),
         };
         let shape: Vec<Dim> = sizes.iter().map(|n| Dim::constant(*n)).collect();
-        let small = !text.contains("0.25") && !text.contains("18446744073709551615");
+        let small = !text.contains("0.25") && !text.contains("18446744073709551615") && !text.contains("300");
         let piece = Piece { small, ..Piece::atom(text, ty, &shape) };
         self.bind("", piece, below.map(Dim::constant))
     }

@@ -7,7 +7,7 @@ use super::tree::{Axis, Expr, Kind, Statement};
 use crate::generate::data::Random;
 
 /// The types of parameters, the commonest first.
-const TYPES: [Dtype; 12] = [
+const TYPES: [Dtype; 14] = [
     Dtype::I64,
     Dtype::I32,
     Dtype::F32,
@@ -17,6 +17,8 @@ const TYPES: [Dtype; 12] = [
     Dtype::U64,
     Dtype::I8,
     Dtype::U8,
+    Dtype::I16,
+    Dtype::U16,
     Dtype::F64,
     Dtype::F32,
     Dtype::Bool,
@@ -156,7 +158,16 @@ impl Writer {
             self.arrays.push(Known { name: (*name).to_owned(), ty, shape });
         }
         for name in &["s", "t"][..self.below(3)] {
-            let ty = self.pick(&[Dtype::I64, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::I8, Dtype::U8]);
+            let ty = self.pick(&[
+                Dtype::I64,
+                Dtype::I64,
+                Dtype::I32,
+                Dtype::U32,
+                Dtype::U64,
+                Dtype::I8,
+                Dtype::U8,
+                Dtype::U16,
+            ]);
             let ty = ty.unwrap_or(Dtype::I64);
             let value = interp::scalar::cast(ty, Scalar::I64(self.pick(&SCALARS).unwrap_or(2)));
             arguments.push(Array::scalar(value));
@@ -396,7 +407,7 @@ impl Writer {
             3 => binary("*", i, number(100)),
             _ => binary("-", number(2), i),
         };
-        let through = self.pick(&[Dtype::U8, Dtype::U32, Dtype::U8, Dtype::I8]).unwrap_or(Dtype::U8);
+        let through = self.pick(&[Dtype::U8, Dtype::U32, Dtype::U16, Dtype::I8]).unwrap_or(Dtype::U8);
         let there = cast(Dtype::I64, cast(through, far));
         let length = Expr { ty: Dtype::I64, kind: Kind::Length(Axis { array: array.name.clone(), axis: 0 }) };
         let truth = |op, a, b| Expr { ty: Dtype::Bool, ..binary(op, a, b) };

@@ -6,8 +6,8 @@ np.seterr(all="ignore")
 np.set_printoptions(threshold=20)
 
 TYPES = {
-    "bool": np.bool_, "i8": np.int8, "u8": np.uint8, "i32": np.int32, "i64": np.int64, "u32": np.uint32,
-    "u64": np.uint64, "f32": np.float32, "f64": np.float64,
+    "bool": np.bool_, "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32,
+    "i64": np.int64, "u32": np.uint32, "u64": np.uint64, "f32": np.float32, "f64": np.float64,
 }
 
 
