@@ -232,7 +232,14 @@ impl Splitter<'_> {
         copier.copy(&self.l.body, &mut body);
         let mut became = BTreeMap::new();
         visit::for_each_op(&self.l.body, &mut |value, _| _ = became.insert(value, copier.value(value)));
-        (Loop { dims, kind: LoopKind::Parallel, body }, became)
+        let parallel = |dims, body| Loop { dims, kind: LoopKind::Parallel, body };
+        // The loop over the border itself stays inside, so that the others are ranges of known
+        // lengths, which threads share.
+        if end.is_some() && at > 0 {
+            let inner = dims.split_off(at);
+            body = vec![Statement::Loop(parallel(inner, body))];
+        }
+        (parallel(dims, body), became)
     }
 
     /// The interior, without the branches that it decides.

@@ -2,8 +2,10 @@
 //! snapshots. The verifier accepts both, and the text of a scheduled program can be read back.
 
 use insta::assert_snapshot;
+use ir::Size;
 use ir::choice::{Choice, Policy};
 use ir::nest::Program;
+use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{borders, checks, columns, forward, phases, prepare, schedule_with, split, tile, transpose};
@@ -172,6 +174,44 @@ fn a_transposition_loads_across_memory() {
     assert_snapshot!(found("parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }"));
     let along = found("parallel j < n, i < m { v0 = load %x[j, i] store %y[i, j], v0 }");
     assert_eq!(along.parts[0].run, Run::Ranges);
+}
+
+/// A loop over a stencil runs in time tiles, whose stages lag behind each other by its reach; one
+/// that reads an element of every row, or ends by data, does not.
+#[test]
+fn stencils_over_time_go_in_tiles() {
+    let found = |kernels: &str, exit: &str| {
+        let text = format!(
+            "program @p {{ symbol n = dim 0 of input 0 symbol m = dim 1 of input 0 symbol t = value of input 1
+               input %x: f32[n, m] input %t: i64 temp %a: f32[n, m] temp %b: f32[n, m] temp %c: f32[n, m]
+               constant %go: bool = [true] output %y: f32[n, m]
+               repeat t with %a = %x then %b {{ {exit} {kernels} }}
+               kernel @y {{ parallel i < n, j < m {{ v0 = load %a[i, j] store %y[i, j], v0 }} }} }}"
+        );
+        let program: Program = text.parse().expect("a program");
+        let scheduled = after(&[borders::borders, split::split], &program, Machine::CPU);
+        TimeTiles::of(&scheduled, scheduled.program.repeats()[0])
+    };
+    let stencil = |from: &str, to: &str, least: i64, at: &str| {
+        format!(
+            "kernel @{to} {{ parallel i < n, j < m {{ v0 = affine i v1 = const i64 {least} v2 = ge v0, v1
+               v5 = if v2 {{ v3 = load %{from}[{at}] yield v3 }} else {{ v4 = load %{from}[i, j] yield v4 }}
+               store %{to}[i, j], v5 }} }} "
+        )
+    };
+    let one = found(&stencil("a", "b", 1, "i - 1, j"), "").expect("tiles");
+    assert_eq!((one.reach, one.stages.len()), (1, 1));
+    let Rows::Each { first, count, .. } = &one.stages[0][1].rows else { panic!("{one:?}") };
+    assert_eq!(
+        (first.as_constant(), one.stages[0][0].rows == Rows::Once { first: Size::constant(0), width: 1 }),
+        (Some(1), true)
+    );
+    assert!(count.as_constant().is_none());
+    // Two rows at the border may be that far from the row after them.
+    let two = found(&(stencil("a", "c", 2, "i - 2, j") + &stencil("c", "b", 0, "i, j")), "").expect("tiles");
+    assert_eq!((two.reach, two.stages.len()), (3, 2));
+    assert_eq!(found(&stencil("a", "b", 1, "0, j"), ""), None);
+    assert_eq!(found(&stencil("a", "b", 1, "i - 1, j"), "exit unless %go"), None);
 }
 
 #[test]

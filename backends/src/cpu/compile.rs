@@ -49,8 +49,9 @@ pub(super) struct Compiled {
     pub(super) program: Program,
     /// The parts of the program's kernels, in the order in which they run.
     pub(super) kernels: Vec<CompiledKernel>,
-    /// The entries of the table of sizes.
+    /// The entries of the table of sizes, and those for kernels that run in time tiles.
     pub(super) sizes: Vec<Formula>,
+    pub(super) near: Vec<Formula>,
     /// Whether a check can fail after a result has been stored to.
     pub(super) late_faults: bool,
 }
@@ -116,11 +117,13 @@ fn compile_parts(scheduled: &Scheduled, options: &Options) -> Result<Compiled, C
             cost: Cost::new(program, &part.kernel),
         })
         .collect();
+    let memory = Memory::here(options.memory_regime);
     Ok(Compiled {
         _code: Code::new(module),
         program: program.clone(),
         kernels,
-        sizes: sizes.into_formulas(Memory::here(options.memory_regime)),
+        sizes: sizes.formulas(memory),
+        near: sizes.formulas(memory.near()),
         late_faults,
     })
 }

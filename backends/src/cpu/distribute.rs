@@ -72,7 +72,7 @@ pub(super) struct Extents {
     /// The number of iterations in its range, if it has one.
     total: Option<i64>,
     /// The estimated time on one thread in nanoseconds.
-    estimate: u64,
+    pub(super) estimate: u64,
     /// Whether it processes its pieces in reverse order.
     back: bool,
 }
@@ -90,6 +90,11 @@ impl Extents {
             total / kernel.step + i64::from(total % kernel.step != 0)
         });
         Extents { own, total, estimate: kernel.cost.nanoseconds(value), back: back && kernel.turns }
+    }
+
+    /// The end of its range, or the greatest number if it cannot be split.
+    pub(super) fn total(&self) -> i64 {
+        self.total.unwrap_or(i64::MAX)
     }
 }
 
@@ -154,7 +159,7 @@ impl Task<'_> {
         let most = if back { BACK_IN_PIECES } else { MOST_PIECE };
         let pieces = match total {
             Some(total) if (back || self.cancelled.is_some()) && estimate > most => self.pieces(total, 1, estimate),
-            _ => Partition { total: total.unwrap_or(i64::MAX), length: i64::MAX, count: 1 },
+            _ => Partition { total: self.extents.total(), length: i64::MAX, count: 1 },
         };
         let mut numbers = (0..pieces.count).take_while(|_| !self.is_cancelled());
         self.with(self.scratch, |buffers| {
@@ -300,7 +305,7 @@ impl Task<'_> {
     }
 
     /// Runs a piece of the kernel on this thread.
-    fn piece(&self, buffers: &[Address], scratch: Address, piece: Range<i64>) -> Result<(), Fault> {
+    pub(super) fn piece(&self, buffers: &[Address], scratch: Address, piece: Range<i64>) -> Result<(), Fault> {
         let cancelled = std::ptr::from_ref(self.cancelled.unwrap_or(&NEVER));
         let mut fault = FaultRecord { site: 0, index: 0, bound: 0, cancelled };
         // SAFETY: the requirements of `KernelFn` hold. Each address points to memory of the

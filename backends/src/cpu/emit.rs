@@ -62,7 +62,7 @@ impl SizeTable {
     }
 
     /// The formulas of the entries.
-    pub(super) fn into_formulas(self, memory: Memory) -> Vec<Formula> {
+    pub(super) fn formulas(&self, memory: Memory) -> Vec<Formula> {
         self.entries.iter().map(|entry| entry.formula(memory)).collect()
     }
 }

@@ -13,7 +13,7 @@
 //! | `scan`, `carry`, `materialize` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |
 //! | `contract`, `gemm` | contractions, as matrix products where possible |
 //! | `run`, `memory`, `formula` | the run time: sizes of a call, memory |
-//! | `steps` | kernels in order, and loops over them |
+//! | `steps`, `time_tiles` | kernels in order, and loops over them |
 //! | `distribute`, `pool`, `sync`, `cost` | kernels on several threads, as far as the estimated cost justifies |
 //! | `object` | programs compiled to object files |
 //! | `listing` | the generated code as text |
@@ -60,6 +60,7 @@ mod steps;
 mod strips;
 mod sync;
 mod tiled;
+mod time_tiles;
 mod transpose;
 mod transpose_tiles;
 mod unfolded;

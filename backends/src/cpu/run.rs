@@ -13,6 +13,7 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::Binding;
 use ir::nest::{BufferId, Role};
 use ir::sched::Scheduled;
+use ir::sched::time_tiles::TimeTiles;
 use ir::{Dtype, Size};
 
 use super::compile::{Compiled, CompiledKernel};
@@ -36,6 +37,8 @@ pub(super) struct Runner {
     given: usize,
     /// Whether it has loops over kernels.
     loops: bool,
+    /// Those of them that may run in time tiles.
+    time_tiles: Vec<TimeTiles>,
     /// The layout of temporaries.
     slots: Slots,
     /// The elements of constant buffers.
@@ -64,6 +67,8 @@ struct Frame {
     binding: Option<Binding>,
     /// The table of sizes.
     sizes: Vec<i64>,
+    /// The one for kernels that run in time tiles, if any do.
+    near: Vec<i64>,
     /// The size of the memory for temporaries, and the location of each.
     bytes: usize,
     places: Vec<(BufferId, SlotLocation)>,
@@ -103,6 +108,7 @@ impl Runner {
             options: options.clone(),
             given: scheduled.planned,
             loops: !program.repeats().is_empty(),
+            time_tiles: program.repeats().iter().filter_map(|repeat| TimeTiles::of(scheduled, repeat)).collect(),
             constants,
             frames: Mutex::default(),
             memory: Pool::default(),
@@ -212,6 +218,9 @@ impl Runner {
         }
         frame.scratch.hold(frame.own)?;
         let mut steps = Steps {
+            program,
+            time_tiles: &self.time_tiles,
+            near: &frame.near,
             kernels: &self.compiled.kernels,
             extents: &frame.extents,
             binding,
@@ -266,6 +275,10 @@ impl Runner {
         let value = |size: &Size| binding.number(size);
         frame.sizes.clear();
         frame.sizes.extend(self.compiled.sizes.iter().map(|formula| formula.at(&value)));
+        frame.near.clear();
+        if !self.time_tiles.is_empty() {
+            frame.near.extend(self.compiled.near.iter().map(|formula| formula.at(&value)));
+        }
         frame.places.clear();
         frame.bytes = self.slots.places(
             |id| call::bytes(&self.compiled.program, binding, id),

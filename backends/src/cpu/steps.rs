@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use cranelift_codegen::entity::EntityRef;
 use ir::bind::Binding;
-use ir::nest::{Carried, Node, Repeat};
+use ir::nest::{Carried, Node, Program, Repeat};
+use ir::sched::time_tiles::TimeTiles;
 
 use super::compile::CompiledKernel;
 use super::distribute::{Address, Extents, Next, Task};
@@ -16,6 +17,11 @@ use super::{Options, RunError};
 
 /// The kernels of a run, and what they work on.
 pub(super) struct Steps<'r, 'w> {
+    pub(super) program: &'r Program,
+    /// Its loops that may run in time tiles.
+    pub(super) time_tiles: &'r [TimeTiles],
+    /// The table of sizes for kernels in time tiles.
+    pub(super) near: &'r [i64],
     pub(super) kernels: &'r [CompiledKernel],
     /// The properties of each kernel at the sizes of the call.
     pub(super) extents: &'r [Extents],
@@ -85,6 +91,9 @@ impl Steps<'_, '_> {
 
     #[inline(never)]
     fn repeat(&mut self, repeat: &Repeat) -> Result<(), RunError> {
+        if self.in_time_tiles(repeat)? {
+            return Ok(());
+        }
         for Carried { initial, current, next } in &repeat.carried {
             self.addresses[current.index()] = self.addresses[initial.index()];
             self.addresses[next.index()] = self.initial_addresses[next.index()];

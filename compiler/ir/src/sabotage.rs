@@ -80,6 +80,7 @@ bugs! {
     LostAxis = "plan", "a row in scratch loses the axis that it runs along";
     OwnScratch = "plan", "what several kernels use becomes scratch of each";
     CheckedBound = "cpu nest", "a subscript may be the length of its axis";
+    TileReach = "time tiles", "iterations of a loop over kernels lag one row too little behind each other";
     NarrowBorder = "borders", "the border at the beginning of an axis lacks one element";
     EqualPlaces = "sort", "equal elements change places";
     LostDigit = "sort", "elements are not sorted by the last digit of their keys";

@@ -20,6 +20,7 @@
 
 mod machine;
 mod query;
+pub mod time_tiles;
 mod verify;
 
 use cranelift_entity::{EntityRef, PrimaryMap};

@@ -24,6 +24,7 @@ mod samples;
 mod schedules;
 mod steps;
 mod sweep;
+mod time_tiles;
 mod traffic;
 mod warnings;
 mod whiles;

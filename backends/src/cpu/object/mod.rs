@@ -135,7 +135,7 @@ fn define_function(
         interface,
         run,
         kernels,
-        sizes: sizes.into_formulas(target.memory()),
+        sizes: sizes.formulas(target.memory()),
         slots: Slots::of_parts(scheduled),
         constants,
         late_faults: late_faults(run, parts) && !sabotage::on(Bug::ObjectHeld),

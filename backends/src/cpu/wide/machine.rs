@@ -17,19 +17,26 @@ pub(in crate::cpu) enum Isa {
 /// How a machine best reads and writes arrays that do not fit into its caches.
 #[derive(Clone, Copy)]
 pub(in crate::cpu) struct Memory {
-    /// Whether all arrays are treated as such.
-    every: bool,
+    far: Far,
     /// Whether the hardware prefetcher continues along each page that is touched: see `prefetch`.
     pub(super) along_pages: bool,
+}
+
+/// Which arrays count as larger than a cache.
+#[derive(Clone, Copy)]
+enum Far {
+    All,
+    Larger,
+    None,
 }
 
 impl Memory {
     /// The memory system of this machine.
     pub(in crate::cpu) fn here(regime: MemoryRegime) -> Memory {
         match regime {
-            MemoryRegime::Auto => Memory { every: false, along_pages: runs_along_pages() },
-            MemoryRegime::Pages => Memory { every: true, along_pages: true },
-            MemoryRegime::Streams => Memory { every: true, along_pages: false },
+            MemoryRegime::Auto => Memory { far: Far::Larger, along_pages: runs_along_pages() },
+            MemoryRegime::Pages => Memory { far: Far::All, along_pages: true },
+            MemoryRegime::Streams => Memory { far: Far::All, along_pages: false },
         }
     }
 
@@ -37,12 +44,21 @@ impl Memory {
     /// others lose.
     #[cfg(feature = "objects")]
     pub(in crate::cpu) fn unknown() -> Memory {
-        Memory { every: false, along_pages: true }
+        Memory { far: Far::Larger, along_pages: true }
+    }
+
+    /// The same for kernels that work on a part of their arrays that is in a cache.
+    pub(in crate::cpu) fn near(self) -> Memory {
+        Memory { far: Far::None, ..self }
     }
 
     /// The size in bytes above which an array counts as larger than a cache of `bytes`.
     pub(in crate::cpu) fn limit(self, bytes: i64) -> i64 {
-        if self.every { -1 } else { bytes }
+        match self.far {
+            Far::All => -1,
+            Far::Larger => bytes,
+            Far::None => i64::MAX,
+        }
     }
 }
 
