@@ -201,7 +201,7 @@ fn machine_type(declared: &str) -> Result<Type, String> {
     }
     Ok(match declared.split(' ').next().unwrap_or("") {
         "bool" | "int8_t" | "uint8_t" => I8,
-        "uint16_t" => I16,
+        "int16_t" | "uint16_t" => I16,
         "int32_t" | "uint32_t" => I32,
         "int64_t" | "uint64_t" => I64,
         "float" => F32,
