@@ -144,6 +144,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(Scalar, "shift_left(x, k)", INTEGERS, "The bits `k` places up; 0 by the width or more, or by a negative amount.", ("shift_left(1, 4)", "16  # i64")),
     entry(Scalar, "shift_right(x, k)", INTEGERS, "The bits `k` places down, of signed types with the sign; by the width or more, or by a negative amount, 0 or the sign.", ("shift_right(-16, 2)", "-4  # i64")),
     entry(Scalar, "popcount(x)", INTEGERS, "The number of bits that are set; of an `i8` those of the `i32` that it is widened to.", ("popcount(0xff)", "8  # i64")),
+    entry(Scalar, "bitcast(i32, x)", NUMBERS, "The bits of `x` as a value of the type: `f32` with `i32 u32`, `f64` with `i64 u64`, `f16 bf16` with `i16 u16`; every NaN gives the bits of one.", ("bitcast(u32, 1.0)", "1065353216  # u32")),
     entry(Scalar, "uniform(seed, i, ...)", INTEGERS, "A random number in [0, 1), a float: the same for the same seed and indices.", ("uniform(1, 2) < 1", "true  # bool")),
     entry(Scalar, "normal(seed, i, ...)", INTEGERS, "A random number of mean 0 and variance 1, a float.", ("normal(1, 2) < 7", "true  # bool")),
     entry(Whole, "iota(n)", "sizes", "The numbers from 0 to `n - 1`, in `i64`.", ("iota(4)", "[0, 1, 2, 3]  # i64[4]")),

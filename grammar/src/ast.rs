@@ -392,6 +392,15 @@ pub enum ExprKind {
     },
     /// `f32(a)`
     Cast(Dtype, ExprId),
+    /// `bitcast(i32, a)`: a call whose first argument is a type.
+    Bitcast {
+        /// The function's name, which only the checker looks at.
+        callee: Name,
+        /// The type.
+        to: Dtype,
+        /// The other argument.
+        of: ExprId,
+    },
     /// `sum[k < n where c](e)`: any name followed by binders and one argument.
     Reduce {
         /// The reducer's name.
@@ -424,7 +433,7 @@ impl ExprKind {
     pub fn for_each_operand(&self, mut visit: impl FnMut(ExprId)) {
         match self {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => {}
-            ExprKind::Unary(_, a) | ExprKind::Cast(_, a) => visit(*a),
+            ExprKind::Unary(_, a) | ExprKind::Cast(_, a) | ExprKind::Bitcast { of: a, .. } => visit(*a),
             ExprKind::Binary(_, a, b) => [*a, *b].into_iter().for_each(visit),
             ExprKind::If { condition, then, otherwise } => [*condition, *then, *otherwise].into_iter().for_each(visit),
             ExprKind::Call { args, .. } => args.iter().for_each(|arg| visit(arg.value)),

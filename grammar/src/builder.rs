@@ -288,6 +288,10 @@ impl<'s> Builder<'s> {
         self.node(ExprKind::Cast(to, x.id), x.depth, l, r)
     }
 
+    pub(crate) fn bitcast(&mut self, callee: Name, to: Dtype, x: E, l: u32, r: u32) -> E {
+        self.node(ExprKind::Bitcast { callee, to, of: x.id }, x.depth, l, r)
+    }
+
     pub(crate) fn call(&mut self, callee: Name, args: Vec<Argument>, l: u32, r: u32) -> E {
         let below = deepest(args.iter().map(|arg| arg.value.depth));
         if let Some(named) = args.iter().position(|arg| arg.name.is_some())

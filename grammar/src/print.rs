@@ -151,6 +151,9 @@ impl File {
                 f.write_char(')')
             }
             ExprKind::Cast(dtype, x) => write!(f, "({} {})", dtype.name(), self.expr(*x)),
+            ExprKind::Bitcast { callee, to, of } => {
+                write!(f, "({} {} {})", callee.text, to.name(), self.expr(*of))
+            }
             ExprKind::Reduce { callee, binders, filter, body } => {
                 write!(f, "({}{} {})", callee.text, self.binders(binders, *filter), self.expr(*body))
             }

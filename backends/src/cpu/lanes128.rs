@@ -559,7 +559,12 @@ impl LeafEmitter for Lanes128<'_, '_> {
         self.lane_by_lane(to, &[(from, a)], |e, v| scalar::cast(&mut e.b, &mut e.helpers, from, to, v[0]))
     }
 
-    fn bitcast(&mut self, _: Dtype, to: Dtype, a: &Registers) -> Registers {
+    fn bitcast(&mut self, from: Dtype, to: Dtype, a: &Registers) -> Registers {
+        // The bits of a 16-bit float are extended by zeros.
+        if from.bytes() == 2 {
+            let [from, to] = [from, to].map(|dtype| if dtype.is_float() { Dtype::U16 } else { dtype });
+            return self.convert(from, to, a);
+        }
         let ty = vector(to, false);
         self.each(a, |l, a| l.e.b.ins().bitcast(ty, little(), a))
     }

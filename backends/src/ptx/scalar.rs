@@ -324,6 +324,11 @@ pub(super) fn bitcast(b: &mut Builder, to: Dtype, from: Dtype, a: Reg) -> Reg {
     match (from, to) {
         (Dtype::Bool, _) if to != Dtype::Bool => number_of(b, a),
         (_, Dtype::Bool) if from != Dtype::Bool => is_set(b, a),
+        (Dtype::F16 | Dtype::Bf16, Dtype::I16 | Dtype::U16) => {
+            let wide = b.convert(Rounding::Exact, Type::U32, Type::U16, a);
+            fit(b, to, wide)
+        }
+        (Dtype::I16 | Dtype::U16, Dtype::F16 | Dtype::Bf16) => b.convert(Rounding::Exact, Type::U16, Type::U32, a),
         _ => fit(b, to, a),
     }
 }

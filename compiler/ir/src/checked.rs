@@ -248,6 +248,9 @@ pub enum Kind {
     Fma(ExprId, ExprId, ExprId),
     /// Conversion to the expression's type.
     Cast(ExprId),
+    /// The bits as a value of the expression's type, which has the same width. A NaN as an integer
+    /// has bits that the engines may choose.
+    Bitcast(ExprId),
     /// A named scalar function at the expression's type.
     Math(MathFn, Vec<ExprId>),
     /// One of two values; the branch that is not taken is not evaluated.
@@ -474,7 +477,7 @@ impl Checked {
             | Kind::Param(_)
             | Kind::State { .. }
             | Kind::Earlier { .. } => {}
-            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => visit(*a),
+            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Bitcast(a) | Kind::Reshape(a) => visit(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) | Kind::Contract { left: a, right: b, .. } => {
                 [*a, *b].into_iter().for_each(visit);
             }

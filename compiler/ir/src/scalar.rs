@@ -235,6 +235,17 @@ impl Scalar {
         }
     }
 
+    /// The NaN of a type that files contain; none of a type without NaN.
+    pub fn nan(dtype: Dtype) -> Option<Scalar> {
+        match dtype {
+            Dtype::F16 => Some(Scalar::F16(half::f16::NAN)),
+            Dtype::Bf16 => Some(Scalar::Bf16(half::bf16::NAN)),
+            Dtype::F32 => Some(Scalar::F32(f32::NAN)),
+            Dtype::F64 => Some(Scalar::F64(f64::NAN)),
+            _ => None,
+        }
+    }
+
     /// The value of a type nearest to a decimal (or `inf`, `-inf`, `nan`, `true`, `false`), rounded
     /// once. `None` for an integer out of range; a decimal beyond the range of a float type is
     /// infinite.

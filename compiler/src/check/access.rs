@@ -328,7 +328,7 @@ impl Arena {
             }
             match &self.out.exprs[id].kind {
                 Kind::Math(function, _) if function.is_random() => {}
-                Kind::Unary(_, a) | Kind::Cast(a) => pending.push(*a),
+                Kind::Unary(_, a) | Kind::Cast(a) | Kind::Bitcast(a) => pending.push(*a),
                 Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
                 Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),
                 Kind::Math(_, list) => pending.extend(list),

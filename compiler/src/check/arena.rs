@@ -400,7 +400,7 @@ impl Arena {
                 free.extend(one.around.iter().chain([&one.step]));
             }
             Kind::Loop { of, .. } => free.extend(&self.out.loops[*of].around),
-            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => add(*a),
+            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Bitcast(a) | Kind::Reshape(a) => add(*a),
             Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => [*a, *b].into_iter().for_each(add),
             Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
                 [*a, *b, *c].into_iter().for_each(add);

@@ -77,7 +77,8 @@ const fn listed(name: &'static str, arguments: usize, definition: Definition, do
 const NUMBERS: &[MathFn] = &[MathFn::Relu, MathFn::Clamp, MathFn::Sign, MathFn::Pow, MathFn::Mod, MathFn::FloorDiv];
 
 /// Functions of whole arrays, handled by name in [`Checker::builtin_call`].
-const WHOLE: &[&str] = &["reshape", "concat", "transpose", "iota", "size", "quantile", "top", "searchsorted"];
+const WHOLE: &[&str] =
+    &["reshape", "concat", "transpose", "iota", "size", "quantile", "top", "searchsorted", "bitcast"];
 
 /// Those of them that take an axis by its name.
 const ALONG: &[&str] = &["concat", "quantile", "top"];
@@ -264,6 +265,7 @@ impl Checker<'_> {
                 "size" => "an array and an axis: `size(x, 0)`".to_string(),
                 "quantile" => "an array and a share: `quantile(x, 0.25)`".to_string(),
                 "searchsorted" => "a sorted vector and numbers to search: `searchsorted(a, x)`".to_string(),
+                "bitcast" => "a type and a value: `bitcast(i32, x)`".to_string(),
                 "top" => "a number and an array: `top(10, x)`".to_string(),
                 _ if random::function(name).is_some() => format!("a seed and indices: `{name}(seed, i)`"),
                 _ if derived(name).is_some() => "one array".to_string(),

@@ -90,6 +90,7 @@ impl<'a> Checker<'a> {
                 }
             }
             ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, here),
+            ExprKind::Bitcast { callee, to, of } => self.bitcast(callee, element_type(*to), *of, here),
             ExprKind::Reduce { callee, binders, filter, body } => {
                 self.reduce_indexed(callee, Indexed { binders, filter: *filter, body: *body }, want, here)
             }

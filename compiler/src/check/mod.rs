@@ -52,6 +52,7 @@
 
 mod access;
 mod arena;
+mod bitcast;
 mod bounds;
 mod builtin;
 mod calls;

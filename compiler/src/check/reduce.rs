@@ -476,7 +476,7 @@ impl Arena {
                 Kind::Loop { of, .. } => {
                     pending.extend(self.out.loops[*of].states.iter().flat_map(|state| [state.first, state.next]));
                 }
-                Kind::Unary(_, a) | Kind::Cast(a) | Kind::Reshape(a) => pending.push(*a),
+                Kind::Unary(_, a) | Kind::Cast(a) | Kind::Bitcast(a) | Kind::Reshape(a) => pending.push(*a),
                 Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
                 Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),
                 Kind::Math(_, list) | Kind::ArrayLiteral(list) => pending.extend(list),

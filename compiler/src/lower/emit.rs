@@ -410,6 +410,7 @@ impl<'a> Emitter<'a> {
             Kind::Compare(op, a, b) => Op::Compare(*op, self.value(*a)?, self.value(*b)?),
             Kind::Fma(a, b, c) => Op::Fma(self.value(*a)?, self.value(*b)?, self.value(*c)?),
             Kind::Cast(a) => Op::Cast(expr.ty.dtype, self.value(*a)?),
+            Kind::Bitcast(a) => Op::Bitcast(expr.ty.dtype, self.value(*a)?),
             Kind::Math(function, operands) => {
                 let operands = operands.iter().map(|a| self.value(*a)).collect::<Result<_, _>>()?;
                 Op::Call(self.function(*function, expr.ty.dtype)?, operands)

@@ -367,6 +367,7 @@ impl Lowering<'_> {
             Kind::Compare(op, _, _) => op.name(),
             Kind::Fma(..) => "fma",
             Kind::Cast(_) => "cast",
+            Kind::Bitcast(_) => "bitcast",
             Kind::Math(function, _) => function.name(),
             Kind::If { .. } => "select",
             Kind::Access { .. } => "gather",

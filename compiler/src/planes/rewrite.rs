@@ -260,6 +260,7 @@ pub(super) fn copied(
         Kind::Compare(op, a, b) => Kind::Compare(*op, expr(*a)?, expr(*b)?),
         Kind::Fma(a, b, c) => Kind::Fma(expr(*a)?, expr(*b)?, expr(*c)?),
         Kind::Cast(a) => Kind::Cast(expr(*a)?),
+        Kind::Bitcast(a) => Kind::Bitcast(expr(*a)?),
         Kind::Math(function, operands) => Kind::Math(*function, list(operands)?),
         Kind::If { condition, then, otherwise } => {
             Kind::If { condition: expr(*condition)?, then: expr(*then)?, otherwise: expr(*otherwise)? }

@@ -290,6 +290,7 @@ impl<'a> Machine<'a> {
             Kind::Compare(op, a, b) => Scalar::Bool(scalar::compare(*op, self.value(*a)?, self.value(*b)?)),
             Kind::Fma(a, b, c) => scalar::fma(self.value(*a)?, self.value(*b)?, self.value(*c)?),
             Kind::Cast(a) => scalar::cast(expr.ty.dtype, self.value(*a)?),
+            Kind::Bitcast(a) => scalar::bitcast(expr.ty.dtype, self.value(*a)?),
             Kind::If { condition, then, otherwise } => {
                 let taken = self.value(*condition)? == Scalar::Bool(true);
                 return self.value(if taken { *then } else { *otherwise });

@@ -18,7 +18,7 @@ pub fn replaced(source: &str, span: Span, by: &str) -> String {
 pub fn children(expr: &Expr) -> Vec<ExprId> {
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Name(_) | ExprKind::Hole => vec![],
-        ExprKind::Unary(_, a) | ExprKind::Cast(_, a) => vec![*a],
+        ExprKind::Unary(_, a) | ExprKind::Cast(_, a) | ExprKind::Bitcast { of: a, .. } => vec![*a],
         ExprKind::Binary(_, a, b) => vec![*a, *b],
         ExprKind::If { condition, then, otherwise } => vec![*then, *otherwise, *condition],
         ExprKind::Call { args, .. } => args.iter().map(|arg| arg.value).collect(),

@@ -183,6 +183,18 @@ impl<'a> Writer<'a> {
             }
             Form::Guard => self.guarded_access(ty, fuel),
             Form::Cast => {
+                let same_width = |from: &Dtype| from.bytes() == ty.bytes() && from.is_float() != ty.is_float();
+                let kin: Vec<Dtype> = TYPES.into_iter().filter(|from| ty.bytes() > 1 && same_width(from)).collect();
+                if !kin.is_empty() && self.choices.chance(25) {
+                    let from = *self.choices.pick(&kin).unwrap_or(&ty);
+                    self.count("bitcast");
+                    // A literal has no type of its own.
+                    let operand = self.expr(from, shape, fuel);
+                    let operand =
+                        if operand.literal { Piece::call(from.name(), &[&operand], from, shape) } else { operand };
+                    let text = format!("bitcast({ty}, {})", operand.text);
+                    return Piece::atom(text, ty, shape).using(&[&operand]);
+                }
                 let from = self.some_type();
                 self.count("cast");
                 let operand = self.expr(from, shape, fuel);
