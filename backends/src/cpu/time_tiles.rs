@@ -1,5 +1,5 @@
-//! Runs a loop over kernels in time tiles, which [`ir::sched::time_tiles`] finds: some iterations on
-//! some rows, while these are in the cache, then the next rows. Threads work on bands of rows
+//! Runs a loop over kernels in time tiles, which [`ir::sched::time_tiles`] finds: some iterations
+//! on some rows, while these are in the cache, then the next rows. Threads work on bands of rows
 //! ("split tiling": Henretty et al., "A stencil compiler for short-vector SIMD architectures",
 //! 2013):
 //!
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Nothing is computed twice and nothing copied: the kernels are those of whole iterations, called
-//! for ranges of rows. Within a band or around a border, stage `s` is always `s * reach` rows behind
-//! the first one. So whatever a stage loads, the stages before it have stored, and whatever it
-//! overwrites, they have loaded.
+//! for ranges of rows. Within a band or around a border, stage `s` is always `s * reach` rows
+//! behind the first one. So whatever a stage loads, the stages before it have stored, and whatever
+//! it overwrites, they have loaded.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -55,6 +55,8 @@ enum At {
 
 /// The shape of tiles.
 struct Shape {
+    /// The number of rows of the longest array, at least 1.
+    rows: i64,
     /// Iterations in a tile.
     trips: i64,
     /// The rows that a stage covers at a time.
@@ -85,8 +87,7 @@ struct Region {
 }
 
 impl Steps<'_, '_> {
-    /// Runs a loop in time tiles. Returns whether it did, which it does where tiles are possible and
-    /// save time.
+    /// Runs a loop in time tiles, where they are possible and save time. Returns whether it did.
     pub(super) fn in_time_tiles(&mut self, repeat: &Repeat) -> Result<bool, RunError> {
         let Some(Node::Kernel(first)) = repeat.body.first() else { return Ok(false) };
         let all: &[TimeTiles] = self.time_tiles;
@@ -102,13 +103,16 @@ impl Steps<'_, '_> {
         }
         let estimate = parts().map(|n| self.extents[n].estimate).fold(0, u64::saturating_add);
         let Some(shape) = self.shape(tiles, trips, estimate) else { return Ok(false) };
-        let stages: Vec<Vec<Stage>> =
-            tiles.stages.iter().map(|stage| stage.iter().map(|strip| self.at_sizes(strip)).collect()).collect();
+        let stages: Vec<Vec<Stage>> = tiles
+            .stages
+            .iter()
+            .map(|stage| stage.iter().map(|strip| self.at_sizes(strip, shape.rows)).collect())
+            .collect();
         let tables = [0, 1, 2].map(|trip| self.addresses_in(repeat, trip));
         let start = self.watch.times.is_some().then(Instant::now);
         let tile = Tile { steps: self, stages: &stages, shape: &shape, reach: tiles.reach, tables: &tables };
         for begin in (0..trips).step_by(usize::try_from(shape.trips).unwrap_or(1)) {
-            tile.run(&(begin..trips.min(begin + shape.trips)), estimate)?;
+            tile.run(&(begin..trips.min(begin.saturating_add(shape.trips))), estimate)?;
         }
         let [_, odd, even] = tables;
         self.addresses.copy_from_slice(if trips % 2 == 1 { &odd } else { &even });
@@ -128,9 +132,12 @@ impl Steps<'_, '_> {
     /// Whether no two arrays that the loop changes share memory, where stages would overwrite rows
     /// of each other that are far apart.
     fn are_apart(&self, tiles: &TimeTiles, repeat: &Repeat) -> bool {
-        let own = |id: BufferId| self.initial_addresses[id.index()].0;
-        let mut memory: Vec<*mut u8> = tiles.arrays.iter().map(|id| own(*id)).collect();
-        let apart = |c: &Carried| own(c.initial) == own(c.current) || !memory.contains(&own(c.initial));
+        let own = |id: BufferId| self.initial_addresses[id.index()];
+        let mut memory: Vec<*mut u8> = tiles.arrays.iter().map(|id| own(*id).0).collect();
+        let apart = |Carried { initial, current, .. }: &Carried| {
+            let from = self.addresses[initial.index()];
+            from == own(*current) || !memory.contains(&from.0)
+        };
         let initials = repeat.carried.iter().all(apart);
         memory.sort_unstable();
         initials && memory.windows(2).all(|two| two[0] != two[1])
@@ -153,13 +160,13 @@ impl Steps<'_, '_> {
         sizes.iter().fold(1, |product: i64, size| product.saturating_mul(self.binding.number(size).max(0)))
     }
 
-    fn at_sizes(&self, Strip { part, rows }: &Strip) -> Stage {
+    fn at_sizes(&self, Strip { part, rows }: &Strip, most: i64) -> Stage {
         let number = |size: &Size| self.binding.number(size);
         let rows = match rows {
             Rows::Each { first, count, row } => {
                 At::Each { first: number(first), count: number(count).max(0), row: self.product(row) }
             }
-            Rows::Once { first, .. } => At::Once { first: number(first).max(0) },
+            Rows::Once { first, .. } => At::Once { first: number(first).clamp(0, most - 1) },
         };
         Stage { kernel: part.index(), rows }
     }
@@ -167,13 +174,9 @@ impl Steps<'_, '_> {
     /// The shape of the tiles of a loop with an estimated time of an iteration, or none if tiles
     /// would not save time.
     fn shape(&self, tiles: &TimeTiles, trips: i64, estimate: u64) -> Option<Shape> {
-        let number = |size: &Size| self.binding.number(size);
-        let ends = tiles.stages.iter().flatten().map(|strip| match &strip.rows {
-            Rows::Each { first, count, .. } => number(first).saturating_add(number(count)),
-            Rows::Once { first, width } => number(first).max(0).saturating_add(*width),
-        });
-        let rows = ends.max()?.max(1);
         let buffers = &self.program.buffers;
+        let heights = tiles.arrays.iter().filter_map(|id| buffers[*id].shape.first());
+        let rows = heights.map(|height| self.binding.number(height)).max()?.max(1);
         let bytes = tiles.arrays.iter().map(|id| {
             let row = self.product(buffers[*id].shape.get(1..).unwrap_or_default());
             row.saturating_mul(buffers[*id].dtype.bytes() as i64)
@@ -208,7 +211,7 @@ impl Steps<'_, '_> {
         };
         let between = |n: i64| Region { low: border(n), high: border(n), down: 1, up: 1 };
         let regions = [(0..bands).map(band).collect(), (1..bands).map(between).collect()];
-        Some(Shape { trips, window, regions, threads })
+        Some(Shape { rows, trips, window, regions, threads })
     }
 }
 
@@ -280,7 +283,7 @@ impl Tile<'_> {
         for Stage { kernel, rows: own } in parts {
             let piece = match *own {
                 At::Each { first, count, row } => {
-                    let (begin, end) = (rows.start.max(first) - first, rows.end.min(first + count) - first);
+                    let [begin, end] = [rows.start, rows.end].map(|at| at.saturating_sub(first).clamp(0, count));
                     begin.saturating_mul(row)..end.saturating_mul(row)
                 }
                 At::Once { first } if rows.contains(&first) => 0..self.steps.extents[*kernel].total(),

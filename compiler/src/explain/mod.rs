@@ -374,9 +374,10 @@ pub fn explain(
         let around = program.around();
         for ((id, kernel), members) in program.kernels.iter().zip(members) {
             let form = nests::form(program, kernel, &sizes, arithmetic);
+            let lines = nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic);
             let mut report = KernelReport {
                 titles: titles(program, kernel, &compiled.unfused, &operations, members),
-                nest: nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic),
+                nest: nests::inside(program, &around[id], &sizes, lines),
                 operations: members.clone(),
                 ..measured(program, kernel, &known, arithmetic)
             };

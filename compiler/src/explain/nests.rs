@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, State, Statement,
-    Subscript, ValueId, While,
+    Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Repeat, State,
+    Statement, Subscript, ValueId, While,
 };
 use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Monoid, Scalar, Size, UnaryOp, print, visit};
 
@@ -74,6 +74,22 @@ pub fn lines(
     arithmetic: &Arithmetic,
 ) -> Vec<String> {
     printed(program, kernel, sizes, Names::Source(names), arithmetic)
+}
+
+/// The lines of a kernel inside the loops over kernels around it, the outermost first.
+pub fn inside(program: &Program, around: &[&Repeat], sizes: &Sizes, lines: Vec<String>) -> Vec<String> {
+    around.iter().rev().fold(lines, |lines, repeat| {
+        let trips = repeat.trips.as_ref().map(|trips| sizes.text(trips));
+        let times = match (trips, repeat.conditions().next()) {
+            (Some(trips), None) => format!("repeat {trips} times"),
+            (Some(trips), Some(_)) => format!("repeat at most {trips} times, while the condition holds"),
+            (None, _) => "repeat while the condition holds".to_owned(),
+        };
+        let name = |id: BufferId| &program.buffers[id].name;
+        let carried = repeat.carried.iter().map(|c| format!(", with {} as the next {}", name(c.next), name(c.current)));
+        let head = format!("{times}{}:", carried.collect::<String>());
+        std::iter::once(head).chain(lines.into_iter().map(|line| format!("    {line}"))).collect()
+    })
 }
 
 /// The lines with numbers and types instead of names, which are the same for kernels that differ

@@ -88,7 +88,7 @@ fn loops_read_like_the_source() {
         all += &format!("{function}\n{}\n", nests(&report(source, function, Passes::ALL)));
     }
     // Everything that a loop nest may contain: conditions, scans, products, gathers, several
-    // reductions, brackets.
+    // reductions, brackets, loops over kernels.
     let zoo = "
 fn shift(x: f32[n]) {
     let y[i < n] = if i > 0 then x[i - 1] else 0
@@ -103,8 +103,13 @@ fn gathered(x: f32[m], idx: i32[n]) = -x[idx] * 2
 fn extremes(x: f32[n, m]) -> (lo: f32[n], hi: f32[n]) = (min(x, axis = 1), max(x, axis = 1))
 fn flat(x: f32[n, m]) = reshape(x, _) + 1
 fn logic(a: bool[n], b: bool[n], k: i32[n]) = (a || b) && !(k % 3 == 1 || k < -2)
+fn steps(x: f32[n], t: i64) = loop u = x, i < t while sum(u) > 1 { (x - u) / 2 }
+fn plane(x: f32[n], t: i64) {
+    let rec u[s <= t, i < n] = if s == 0 then x[i] else u[s - 1, n - 1 - i] + 1
+    u[t]
+}
 ";
-    for function in ["shift", "cumulated", "layer", "gathered", "extremes", "flat", "logic"] {
+    for function in ["shift", "cumulated", "layer", "gathered", "extremes", "flat", "logic", "steps", "plane"] {
         all += &format!("{function}\n{}\n", nests(&report(zoo, function, Passes::ALL)));
     }
     insta::assert_snapshot!(all);
