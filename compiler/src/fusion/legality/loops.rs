@@ -42,7 +42,9 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
     let (matched, agree) = match &block[first] {
         Statement::Loop(earlier) => {
             let matched = matched((&earlier.dims, a), (&later.dims, b), also);
-            let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
+            let agree = kinds_agree(earlier, later, &matched)
+                && scans_forward((earlier, a), (later, b), &matched)
+                && tables_are_complete((earlier, a), b);
             (matched, agree)
         }
         Statement::Contract(c) if also == Also::Epilogues => {
@@ -173,6 +175,11 @@ fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), 
         forwarded || sabotage::on(Bug::JoinedScan)
     };
     apart(a) && apart(b) && a.stores.iter().all(flow)
+}
+
+/// Whether the second loop loads no table of a keyed one, which is complete only behind it.
+fn tables_are_complete((first, a): (&Loop, &Outline), b: &Outline) -> bool {
+    !matches!(first.kind, LoopKind::Keyed { .. }) || !a.stores.keys().any(|buffer| b.loads.contains_key(buffer))
 }
 
 fn renamed(subscript: &Subscript, matched: &Matched) -> Subscript {
