@@ -171,7 +171,7 @@ impl Task<'_> {
     }
 
     /// Whether the results are no longer wanted.
-    pub(super) fn is_cancelled(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 

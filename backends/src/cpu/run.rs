@@ -4,7 +4,7 @@
 //! A call on small arrays must not allocate, because that would dominate its time. So everything
 //! that a call needs is kept in a [`Frame`], which later calls reuse.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +57,13 @@ pub(super) struct Watch<'w> {
     pub(super) times: Option<&'w mut [Duration]>,
     /// Set if the results are no longer wanted.
     pub(super) cancelled: Option<&'w AtomicBool>,
+}
+
+impl Watch<'_> {
+    /// Whether the results are no longer wanted.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
+    }
 }
 
 /// The state of a run. Everything before `addresses` depends only on the sizes of the call, and

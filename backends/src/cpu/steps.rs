@@ -77,7 +77,7 @@ impl Steps<'_, '_> {
             cancelled: self.watch.cancelled,
         };
         task.run(self.options, self.threads, self.next).map_err(RunError::Fault)?;
-        if task.is_cancelled() {
+        if self.watch.is_cancelled() {
             return Err(RunError::Cancelled);
         }
         let times: Option<&mut [Duration]> = self.watch.times.as_deref_mut();
@@ -94,25 +94,34 @@ impl Steps<'_, '_> {
         if self.in_time_tiles(repeat)? {
             return Ok(());
         }
-        for Carried { initial, current, next } in &repeat.carried {
-            self.addresses[current.index()] = self.addresses[initial.index()];
-            self.addresses[next.index()] = self.initial_addresses[next.index()];
-        }
-        for _ in 0..repeat.trips.as_ref().map_or(i64::MAX, |trips| self.binding.number(trips)) {
+        let trips = repeat.trips.as_ref().map_or(i64::MAX, |trips| self.binding.number(trips));
+        self.exchange(repeat, 0);
+        for trip in 0..trips {
             if !self.sequence(&repeat.body)? {
                 break;
             }
-            repeat.carried.iter().for_each(|carried| self.exchange(carried));
+            self.exchange(repeat, trip.saturating_add(1));
         }
         Ok(())
     }
 
-    /// The next iteration reads what this one has stored, and stores in the other memory of the two.
-    fn exchange(&mut self, carried: &Carried) {
-        let [current, next] = [carried.current, carried.next].map(EntityRef::index);
-        let stored = self.addresses[next];
-        let other = if stored == self.initial_addresses[next] { current } else { next };
-        self.addresses[next] = self.initial_addresses[other];
-        self.addresses[current] = stored;
+    /// Gives the buffers that a loop carries the memory that they have in an iteration.
+    pub(super) fn exchange(&mut self, repeat: &Repeat, trip: i64) {
+        for carried in &repeat.carried {
+            let [current, next] = self.carried_in(carried, trip);
+            self.addresses[carried.current.index()] = current;
+            self.addresses[carried.next.index()] = next;
+        }
+    }
+
+    /// The memory of `current` and of `next` in an iteration: each reads what the one before it has
+    /// stored, and stores in the other memory of the two.
+    pub(super) fn carried_in(&self, carried: &Carried, trip: i64) -> [Address; 2] {
+        let own = [carried.current, carried.next].map(|id| self.initial_addresses[id.index()]);
+        match trip {
+            0 => [self.addresses[carried.initial.index()], own[1]],
+            _ if trip % 2 == 1 => [own[1], own[0]],
+            _ => own,
+        }
     }
 }

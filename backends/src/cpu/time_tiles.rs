@@ -94,11 +94,9 @@ impl Steps<'_, '_> {
         let Some(tiles) = all.iter().find(|tiles| tiles.stages[0][0].part == *first) else { return Ok(false) };
         let trips = repeat.trips.as_ref().map_or(0, |trips| self.binding.number(trips));
         let parts = || tiles.stages.iter().flatten().map(|strip| strip.part.index());
-        let alike = parts().all(|n| {
-            let kernel = &self.kernels[n];
-            kernel.turns && kernel.buffers.is_empty() && !kernel.columns.strips
-        });
-        if !alike || trips < 1 || !self.are_apart(tiles, repeat) {
+        // In strips of columns, a piece has to be a whole number of strips.
+        let in_strips = parts().any(|n| self.kernels[n].columns.strips);
+        if in_strips || trips < 1 || !self.are_apart(tiles, repeat) {
             return Ok(false);
         }
         let estimate = parts().map(|n| self.extents[n].estimate).fold(0, u64::saturating_add);
@@ -114,8 +112,7 @@ impl Steps<'_, '_> {
         for begin in (0..trips).step_by(usize::try_from(shape.trips).unwrap_or(1)) {
             tile.run(&(begin..trips.min(begin.saturating_add(shape.trips))), estimate)?;
         }
-        let [_, odd, even] = tables;
-        self.addresses.copy_from_slice(if trips % 2 == 1 { &odd } else { &even });
+        self.exchange(repeat, trips);
         if let (Some(times), Some(start)) = (self.watch.times.as_deref_mut(), start) {
             let elapsed = start.elapsed();
             for strip in tiles.stages.iter().flatten() {
@@ -143,15 +140,13 @@ impl Steps<'_, '_> {
         initials && memory.windows(2).all(|two| two[0] != two[1])
     }
 
-    /// The addresses of buffers in an iteration of a loop, numbered by 0, any odd, and any other
-    /// even number.
+    /// The addresses of all buffers in an iteration of a loop.
     fn addresses_in(&self, repeat: &Repeat, trip: i64) -> Vec<Address> {
         let mut table = self.addresses.to_vec();
-        for Carried { initial, current, next } in &repeat.carried {
-            let own = [*current, *next].map(|id| self.initial_addresses[id.index()]);
-            let [from, to] = if trip % 2 == 1 { [own[1], own[0]] } else { own };
-            table[current.index()] = if trip == 0 { self.addresses[initial.index()] } else { from };
-            table[next.index()] = to;
+        for carried in &repeat.carried {
+            let [current, next] = self.carried_in(carried, trip);
+            table[carried.current.index()] = current;
+            table[carried.next.index()] = next;
         }
         table
     }
@@ -221,7 +216,7 @@ impl Tile<'_> {
         let estimate = estimate.saturating_mul(trips.end.abs_diff(trips.start));
         for regions in &self.shape.regions {
             self.regions(regions, trips, estimate);
-            if self.task(0, &self.tables[0]).is_cancelled() {
+            if self.steps.watch.is_cancelled() {
                 return Err(RunError::Cancelled);
             }
         }
@@ -263,7 +258,7 @@ impl Tile<'_> {
         // The first stage would cover these rows if all stages were as far as it is.
         let end = high.max(high + (up + 1) * reach * (count - 1));
         let mut at = low;
-        while at < end && !self.task(0, &self.tables[0]).is_cancelled() {
+        while at < end && !self.steps.watch.is_cancelled() {
             for stage in 0..count {
                 let back = stage * reach;
                 let rows = (at - back).max(low - down * back)..(at - back + window).min(high + up * back);

@@ -102,8 +102,8 @@ impl TimeTiles {
     }
 }
 
-/// The rows of a part, and how far away from the row that it stores it loads from arrays that the
-/// loop changes.
+/// The rows of a part that never ends the run, and how far away from the row that it stores it
+/// loads from arrays that the loop changes.
 fn strip(part: &Part, arrays: &BTreeSet<BufferId>) -> Option<(Rows, i64)> {
     let Some((_, Statement::Loop(l))) = part.root().filter(|_| part.run == Run::Ranges) else { return None };
     let (index, extent) = l.dims.first().filter(|_| l.kind == LoopKind::Parallel)?;
@@ -111,7 +111,7 @@ fn strip(part: &Part, arrays: &BTreeSet<BufferId>) -> Option<(Rows, i64)> {
     let (mut stores, mut loads) = (vec![], vec![]);
     let mut plain = true;
     visit::for_each_statement(&part.kernel.body, &mut |statement| {
-        plain &= !matches!(statement, Statement::Scatter { .. } | Statement::Contract(_));
+        plain &= !matches!(statement, Statement::Scatter { .. } | Statement::Contract(_)) && !statement.may_fault();
         extents.extend(statement.dims().map(|(i, e)| (*i, e.as_size().and_then(Size::as_constant))));
         let effects = statement.effects();
         stores.extend(effects.store);
