@@ -125,11 +125,11 @@ pub fn canonical_nan(dtype: Dtype, bytes: &mut [u8]) {
             *element = if is_nan(*element) { nan } else { *element };
         }
     }
-    match dtype {
-        Dtype::F16 => each(bytes, 0x7e00_u16.to_ne_bytes(), |e| half::f16::from_ne_bytes(e).is_nan()),
-        Dtype::Bf16 => each(bytes, 0x7fc0_u16.to_ne_bytes(), |e| half::bf16::from_ne_bytes(e).is_nan()),
-        Dtype::F32 => each(bytes, 0x7fc0_0000_u32.to_ne_bytes(), |e| f32::from_ne_bytes(e).is_nan()),
-        Dtype::F64 => each(bytes, 0x7ff8_0000_0000_0000_u64.to_ne_bytes(), |e| f64::from_ne_bytes(e).is_nan()),
+    match Scalar::nan(dtype) {
+        Some(Scalar::F16(nan)) => each(bytes, nan.to_ne_bytes(), |e| half::f16::from_ne_bytes(e).is_nan()),
+        Some(Scalar::Bf16(nan)) => each(bytes, nan.to_ne_bytes(), |e| half::bf16::from_ne_bytes(e).is_nan()),
+        Some(Scalar::F32(nan)) => each(bytes, nan.to_ne_bytes(), |e| f32::from_ne_bytes(e).is_nan()),
+        Some(Scalar::F64(nan)) => each(bytes, nan.to_ne_bytes(), |e| f64::from_ne_bytes(e).is_nan()),
         _ => {}
     }
 }
