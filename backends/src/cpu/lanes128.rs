@@ -1,9 +1,10 @@
 //! `Lanes128`: leaves with Cranelift's 128-bit vectors, on every target.
 //!
 //! A step processes a group of [`GROUP`] elements, whatever their type: a value of four bytes fills
-//! one register, one of eight bytes two. Integers of one and two bytes are extended to `i32`
-//! lanes, and so are the bits of 16-bit floats. A `bool` is a mask: each lane is all ones or all zeros. It is as wide
-//! as the comparison that produced it: one register of 32-bit lanes, or two of 64-bit lanes.
+//! one register, one of eight bytes two. Integers of one and two bytes are extended to `i32` lanes,
+//! and so are the bits of 16-bit floats. A `bool` is a mask: each lane is all ones or all zeros. It
+//! is as wide as the comparison that produced it: one register of 32-bit lanes, or two of 64-bit
+//! lanes.
 //! Operations that Cranelift has no vector form of are done lane by lane with the scalar operation.
 
 use cranelift_codegen::ir::condcodes::IntCC;

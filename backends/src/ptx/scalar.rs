@@ -1,9 +1,8 @@
 //! Selects PTX for each primitive of `ir::ops` on scalars. All operations are total: zero divisors
 //! are replaced before the division, shift amounts are clamped, and conversions saturate.
 //!
-//! Values in registers: a `bool` is a predicate, integers of 8 and 16 bits are extended to
-//! 32 bits, 16-bit
-//! floats are their bits, and all others are themselves.
+//! Values in registers: a `bool` is a predicate, integers of 8 and 16 bits are extended to 32 bits,
+//! 16-bit floats are their bits, and all others are themselves.
 
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, UnaryOp};

@@ -6,8 +6,8 @@
 //! subscript, for the greatest value it takes there, so that `sum[k <= i](x[k])` ends `i` as `x[i]`
 //! would, and `x[n - 1 - k]` as `x[n - 1 - i]`; where it is subtracted from that one (`x[i - k]`),
 //! it stands for 0. An index that is bounded from below (`i <= k < n`) stands for that bound, so
-//! that `x[k]` ends `i` as `x[i]` would. An access under an `if` with a condition that mentions the index bounds
-//! nothing; one on the right of `&&` or `||` does.
+//! that `x[k]` ends `i` as `x[i]` would. An access under an `if` with a condition that mentions the
+//! index bounds nothing; one on the right of `&&` or `||` does.
 //!
 //! The end of an array's index is a length: exact, and evaluated before any kernel runs. The end of
 //! a reducer's index is an ordinary number, which wraps and divides like integers of the language,

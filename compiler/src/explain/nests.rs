@@ -11,6 +11,8 @@
 //!         out[i, j] = e[j] / sum
 //! ```
 //!
+//! The loops over kernels around a kernel stand before it: `repeat steps times, ...:`.
+//!
 //! A value that is used once, in the block that computes it, is written where it is used, and so
 //! are loads.
 

@@ -32,7 +32,7 @@ pub struct Writer<'a> {
     pub loops_apart: bool,
     /// Whether it is in the step of a loop.
     pub in_step: bool,
-    /// Whether it is in a branch, or an operand that is computed only where others say.
+    /// Whether it is in a branch of an `if`, or on the right of `&&` or `||`.
     pub in_choice: bool,
 }
 
