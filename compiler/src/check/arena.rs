@@ -10,6 +10,7 @@ use ir::nest::Symbol;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Scalar, Size, SymbolId, UnaryOp};
 
+use super::alike::Alike;
 use super::origin;
 use super::signature::Slot;
 
@@ -20,6 +21,7 @@ pub(super) struct Arena {
     /// The indices that are open, not solved yet, or given up.
     pub ends: Ends,
     meta: PrimaryMap<ExprId, Meta>,
+    alike: Alike,
     branches: SecondaryMap<GuardId, Branch>,
     /// The symbols of integer scalar parameters, by parameter number.
     scalars: BTreeMap<usize, SymbolId>,
@@ -105,7 +107,8 @@ impl Arena {
         let mut out = Checked::default();
         out.guards.push(Checked::TOP);
         let (meta, branches) = (PrimaryMap::new(), SecondaryMap::new());
-        Arena { out, ends: Ends::default(), meta, branches, scalars: BTreeMap::new(), protected: Protected::default() }
+        let (ends, alike, protected) = (Ends::default(), Alike::default(), Protected::default());
+        Arena { out, ends, meta, alike, branches, scalars: BTreeMap::new(), protected }
     }
 
     /// A new size name.
@@ -227,7 +230,10 @@ impl Arena {
             self.out.for_each_operand(&kind, |operand| earlier |= self.meta[operand].earlier);
         }
         let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty), earlier };
-        self.meta.push(meta);
+        let id = self.meta.push(meta);
+        if ty.is_scalar() {
+            self.alike.add(id, &kind, ty.dtype, |operand| self.meta[operand].affine.as_ref());
+        }
         let mut guard = here.guard;
         if !matches!(kind, Kind::If { .. } | Kind::Loop { .. } | Kind::Recurrence { .. }) {
             self.out.for_each_operand(&kind, |operand| {
@@ -250,6 +256,11 @@ impl Arena {
 
     pub fn free(&self, id: ExprId) -> &[IndexId] {
         &self.meta[id].free
+    }
+
+    /// The first node with the value of this one.
+    pub fn first_alike(&self, id: ExprId) -> ExprId {
+        self.alike.first(id)
     }
 
     /// Whether a node reads elements of a recurrence that is not complete.

@@ -66,6 +66,17 @@ struct Proof {
     required: Option<Size>,
 }
 
+impl Proof {
+    /// Both proofs.
+    fn and(mut self, other: Proof) -> Proof {
+        self.guard = self.guard.or(other.guard);
+        self.scope.extend(other.scope);
+        self.scalars.extend(other.scalars);
+        self.required = self.required.or(other.required);
+        self
+    }
+}
+
 /// An index that may decide: its place among the indices of each array, and a direction.
 #[derive(Clone)]
 struct Candidate {
@@ -184,12 +195,29 @@ impl Settler<'_, '_> {
     /// How a subscript of an access compares with the index of the same axis.
     fn compare(&mut self, recurrence: RecurrenceId, read: &Read, step: &Step) -> Compared {
         let Some((subscript, index)) = self.sides(recurrence, read, &step.axes) else { return Compared::Unknown };
-        let subscript = self.facts().linear(subscript);
         let index = Linear::variable(Variable::Index(index));
-        let room = if step.descending { subscript.minus(&index) } else { index.minus(&subscript) };
+        let (form, whole) = (self.facts().linear(subscript), self.facts().opaque(subscript));
+        match self.compare_form(read, &form, &index, step.descending) {
+            // Where it may wrap, conditions are about its value as a whole.
+            Compared::Unknown if form != whole => self.compare_form(read, &whole, &index, step.descending),
+            compared => compared,
+        }
+    }
+
+    /// The same of a subscript as a form.
+    fn compare_form(&mut self, read: &Read, subscript: &Linear, index: &Linear, descending: bool) -> Compared {
+        // A wrapped value could be an element after the index.
+        let mut exact = Proof::default();
+        if !self.facts().wraps_outside(subscript) {
+            match self.proof(read, subscript) {
+                Some(not_negative) if !descending => exact = not_negative,
+                _ => return Compared::Unknown,
+            }
+        }
+        let room = if descending { subscript.minus(index) } else { index.minus(subscript) };
         let before = room.minus(&Linear::constant(1));
         if let Some(proof) = self.proof(read, &before) {
-            return Compared::Before(proof);
+            return Compared::Before(proof.and(exact));
         }
         // `y[t - lag]` needs a `lag` of at least 1, which the call can see to.
         if let Some(size) = before.as_size().filter(|_| before.terms.iter().all(|(_, c)| *c > 0))
@@ -197,7 +225,7 @@ impl Settler<'_, '_> {
         {
             return Compared::Before(Proof { required: Some(size), ..Proof::default() });
         }
-        self.proof(read, &room).map_or(Compared::Unknown, Compared::NotAfter)
+        self.proof(read, &room).map_or(Compared::Unknown, |proof| Compared::NotAfter(proof.and(exact)))
     }
 
     /// A proof that a form is not negative where an access stands.

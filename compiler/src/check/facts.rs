@@ -52,8 +52,9 @@ impl Facts<'_> {
 
     /// The value of an integer scalar as a linear form; what is not linear stands for itself.
     pub fn linear(&self, id: ExprId) -> Linear {
+        let opaque = || self.opaque(id);
         if let Some(affine) = self.arena.affine(id) {
-            return linear(affine).unwrap_or_else(|| Linear::variable(Variable::Opaque(id)));
+            return linear(affine).unwrap_or_else(opaque);
         }
         match &self.arena.out.exprs[id].kind {
             Kind::Cast(a) if keeps_value(self.arena.dtype(*a), self.arena.dtype(id)) => self.linear(*a),
@@ -80,12 +81,17 @@ impl Facts<'_> {
                     | BinaryOp::Or
                     | BinaryOp::Xor
                     | BinaryOp::Shl
-                    | BinaryOp::Shr => Linear::variable(Variable::Opaque(id)),
+                    | BinaryOp::Shr => opaque(),
                 };
-                if form.too_large() { Linear::variable(Variable::Opaque(id)) } else { form }
+                if form.too_large() { opaque() } else { form }
             }
-            _ => Linear::variable(Variable::Opaque(id)),
+            _ => opaque(),
         }
+    }
+
+    /// The value of a scalar as a variable.
+    pub fn opaque(&self, id: ExprId) -> Linear {
+        Linear::variable(Variable::Opaque(self.arena.first_alike(id)))
     }
 
     /// The value of an integer scalar as a linear form, if computing it cannot wrap.
@@ -190,7 +196,8 @@ impl Facts<'_> {
                 true => self.assume_one(&[(*a, true), (*b, true)], known),
             },
             Kind::Compare(op, a, b) if self.arena.dtype(*a).is_int() => {
-                let (Some(a), Some(b)) = (self.exact(*a), self.exact(*b)) else { return };
+                // What may wrap is compared as it is.
+                let [a, b] = [*a, *b].map(|side| self.exact(side).unwrap_or_else(|| self.opaque(side)));
                 self.rely_on(&a, known);
                 self.rely_on(&b, known);
                 let less = |x: &Linear, y: &Linear| y.minus(x).minus(&Linear::constant(1));
@@ -307,7 +314,7 @@ impl Facts<'_> {
         if let Some(end) = self.end_of_digit(id) {
             known.rows.extend([this.clone(), Linear::size(&end).minus(&Linear::constant(1)).minus(this)]);
         }
-        let (Some(a), Some(b)) = (self.exact(a), self.exact(b)) else { return };
+        let [a, b] = [a, b].map(|side| self.exact(side).unwrap_or_else(|| self.opaque(side)));
         self.rely_on(&a, known);
         self.rely_on(&b, known);
         let equal = |x: &Linear| vec![x.minus(this), this.minus(x)];

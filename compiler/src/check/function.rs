@@ -214,6 +214,7 @@ impl<'a> Checker<'a> {
         for (param, argument) in function.params.iter().zip(arguments) {
             self.scope.push(&param.name.text, Binding::Value(*argument));
         }
+        let signature = self.scope.len();
         for statement in &function.lets {
             self.statement(statement, guard);
         }
@@ -222,6 +223,8 @@ impl<'a> Checker<'a> {
             _ => 1,
         };
         let results = self.several(function.result, &self.declared_dtypes(function, parts), guard)?;
+        // The declared results see the names of the signature: a `let` may have the name of a size.
+        self.scope.truncate(signature);
         self.declared_results(function, &results, guard)?;
         Some(results)
     }

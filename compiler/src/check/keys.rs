@@ -2,7 +2,7 @@
 //! outside.
 //! They are found when all ends and guards are known.
 
-use ir::checked::{Checked, ExprId, Factor, IndexId, Kind};
+use ir::checked::{Checked, ExprId, Factor, GuardId, IndexId, Kind, Loop};
 use ir::nest::is_length;
 use ir::{BinaryOp, CompareOp, Dtype, ReduceOp, Scalar, Size};
 
@@ -24,7 +24,8 @@ pub(super) fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
     // The product of two negative extents would be a positive number of elements.
     let counts = |size: &Size| over.len() == 1 || is_length(&out.symbols, size);
     let in_box = over.iter().all(|i| length(i).is_some_and(counts));
-    if !in_box || out.exprs[id].guard != Checked::TOP || !arena.free(id).iter().all(|i| length(i).is_some()) {
+    let is_open = |of: ExprId| runs_kernels(arena, out.exprs[of].guard, arena.free(id));
+    if !in_box || !is_open(id) || !arena.free(id).iter().all(|i| length(i).is_some()) {
         return None;
     }
     let mut factors = vec![];
@@ -45,7 +46,7 @@ pub(super) fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
     let mentions = |factor: &Factor| arena.free(factor.expr()).iter().any(|i| keys.contains(i));
     let (late, early): (Vec<Factor>, Vec<Factor>) = by.into_iter().partition(mentions);
     let moved = late.iter().any(|factor| factor.key_of().is_some());
-    let guarded = early.iter().any(|factor| out.exprs[factor.expr()].guard != Checked::TOP);
+    let guarded = early.iter().any(|factor| !is_open(factor.expr()));
     if keys.is_empty() || moved || (guarded && !late.is_empty()) {
         return None;
     }
@@ -55,6 +56,15 @@ pub(super) fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
         *by = factors;
     }
     Some(())
+}
+
+/// Whether no branch is around a place but steps of loops that run kernels, however they end: such
+/// a loop has the same steps for all indices. What does not mention its steps is no kernel of one.
+fn runs_kernels(arena: &Arena, guard: GuardId, free: &[IndexId]) -> bool {
+    let is_step = |index: &IndexId| arena.out.steps[*index].is_some();
+    let by_kernels = |one: &Loop| one.guard == guard && free.contains(&one.step) && one.around.iter().all(is_step);
+    guard == Checked::TOP
+        || arena.out.loops.values().any(by_kernels) && runs_kernels(arena, arena.out.guards[guard], free)
 }
 
 /// The factors of a conjunction, in order.

@@ -45,12 +45,14 @@
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
 //! | `facts` | the facts that hold where an access stands |
+//! | `alike` | which nodes have one value
 //! | `ranges` | how far sizes and indices reach, and which cannot wrap |
 //! | `prove` | linear integer inequalities |
 //! | `finish` | which sums are contractions, which branches protect an access |
 //! | `signature` | a checked function's types as text |
 
 mod access;
+mod alike;
 mod arena;
 mod bitcast;
 mod bounds;

@@ -1,9 +1,9 @@
 //! How far sizes, indices and linear forms reach, for facts and proofs: ranges, signs, least and
 //! greatest values, and which of them cannot wrap.
 
-use ir::checked::{Extent, IndexId};
+use ir::checked::{ExprId, Extent, IndexId};
 use ir::size::Atom;
-use ir::{Affine, Size};
+use ir::{Affine, Dtype, Size};
 
 use super::facts::{Facts, Known};
 use super::prove::{Linear, Variable};
@@ -31,18 +31,44 @@ impl Facts<'_> {
 
     /// Whether a form has a value of 64 bits whatever its variables are.
     pub fn fits(&self, form: &Linear, scalars: Scalars) -> bool {
-        let range = form.terms.iter().try_fold((form.constant, form.constant), |sum, (variable, c)| {
+        self.range_of(form, scalars, |_| None).is_some_and(within)
+    }
+
+    /// Whether a form with data in it is no subscript where computing it wraps: then it is far less
+    /// than 2^64 away from zero, and its wrapped value is no length from it.
+    pub fn wraps_outside(&self, form: &Linear) -> bool {
+        let is_data = |(variable, _): &(Variable, i128)| matches!(variable, Variable::Opaque(_));
+        if !form.terms.iter().any(is_data) {
+            return true;
+        }
+        let range = self.range_of(form, Scalars::Bounded, |id| match self.arena.dtype(id) {
+            Dtype::I64 => Some((i64::MIN.into(), i64::MAX.into())),
+            Dtype::I32 => Some((i32::MIN.into(), i32::MAX.into())),
+            Dtype::U32 => Some((0, u32::MAX.into())),
+            narrow => narrow.narrow_range().map(|(least, most)| (least.into(), most.into())),
+        });
+        let limit = i128::from(u64::MAX) - i128::from(MAX_SCALAR);
+        range.is_some_and(|(least, most)| -limit < least && most < limit)
+    }
+
+    /// The least and greatest value of a form, given those of the data in it.
+    fn range_of(
+        &self,
+        form: &Linear,
+        scalars: Scalars,
+        data: impl Fn(ExprId) -> Option<(i128, i128)>,
+    ) -> Option<(i128, i128)> {
+        form.terms.iter().try_fold((form.constant, form.constant), |sum, (variable, c)| {
             let range = match variable {
                 Variable::Index(index) => (0, self.most_of_index(*index, scalars, MAX_ENDS)),
                 Variable::Product(atoms) => match atoms.as_slice() {
                     [atom] => self.range_of_atom(atom, scalars)?,
                     _ => return None,
                 },
-                Variable::Opaque(_) => return None,
+                Variable::Opaque(id) => data(*id)?,
             };
             add(sum, times((*c, *c), range)?).filter(|_| small(*c))
-        });
-        range.is_some_and(within)
+        })
     }
 
     /// The greatest value of an index; `ends` limits how many indices that end one another are
