@@ -299,6 +299,12 @@ named_enum! {
         Sigmoid = "sigmoid",
         /// Error function.
         Erf = "erf",
+        /// Inverse of the error function.
+        ErfInv = "erf_inv",
+        /// Logarithm of the absolute value of the gamma function.
+        Lgamma = "lgamma",
+        /// Derivative of the logarithm of the gamma function.
+        Digamma = "digamma",
         /// 1 / sqrt(x)
         Rsqrt = "rsqrt",
         /// Cube root.

@@ -1,8 +1,11 @@
 //! The error function and functions based on it.
 
-use super::builder::{PerFloat, Value};
-use super::coefficients::{ERF, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K};
+use super::builder::{Float, PerFloat, Value};
+use super::coefficients::{
+    ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K,
+};
 use super::exp::{Fine, exp_normal, fine};
+use super::log::log_of_positive;
 
 /// From here on erf is 1.
 const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
@@ -14,6 +17,38 @@ pub(super) fn erf(x: Value) -> Value {
     let small = a.fma((a * a).polynomial(ERF.of(float)), a);
     let large = -exp_normal(-a.polynomial(ERFC_LOG.of(float))) + 1.0;
     a.lt(1.0).select(small, large).flip_sign(x.sign_bit())
+}
+
+/// Up to here [`erf_inv`] takes a polynomial in w, about the second number.
+const CENTRAL: PerFloat<f64> = PerFloat { f32: 5.0, f64: 6.25 };
+const CENTER: PerFloat<f64> = PerFloat { f32: 1.875, f64: 3.125 };
+
+/// Up to here it takes one in the root of w, and beyond another one.
+const TAIL: f64 = 16.0;
+
+/// The inverse of erf: x times a function of w = -log(1 - x^2), which is smooth in w near 0 and in
+/// the root of w in the tails (M. Giles, "Approximating the erfinv function", 2010). 1 - x^2 is
+/// rounded once.
+pub(super) fn erf_inv(x: Value) -> Value {
+    let float = x.float();
+    let w = -log_of_positive((-x).fma(x, 1.0));
+    let [factor] = w.gt(CENTRAL.of(float)).branch(
+        || {
+            let root = w.sqrt();
+            let root_lo = root.fma(-root, w) * 0.5 / root;
+            let powers = |center: f64, c: &[f64]| [((root - center) + root_lo).polynomial(c)];
+            let tail = || powers(PerFloat { f32: 3.0, f64: 3.25 }.of(float), ERF_INV_TAIL.of(float));
+            match float {
+                // An `f32` below 1 has no w beyond.
+                Float::F32 => tail(),
+                Float::F64 => w.gt(TAIL).branch(|| powers(5.0, ERF_INV_FAR), tail),
+            }
+        },
+        || [(w - CENTER.of(float)).polynomial(ERF_INV.of(float))],
+    );
+    let a = x.abs();
+    let end = a.eq(1.0).select(x * f64::INFINITY, x.real(f64::NAN));
+    a.lt(1.0).select(x * factor, end)
 }
 
 /// From here on |x| P(X > |x|) rounds to 0.

@@ -12,10 +12,26 @@ use super::exp::exp_finer;
 
 /// log x
 pub(super) fn log(x: Value) -> Value {
+    at_the_ends(x, log_of_positive(x))
+}
+
+/// log x of a positive finite x.
+pub(super) fn log_of_positive(x: Value) -> Value {
     let float = x.float();
     let Parts { e, f, t } = parts(x);
-    let y = e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t));
-    at_the_ends(x, y)
+    e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t))
+}
+
+/// log x of a positive finite x in two parts, the second being the rounding error of the first.
+pub(super) fn log_in_parts(x: Value) -> (Value, Value) {
+    let float = x.float();
+    let Parts { e, f, t } = parts(x);
+    let whole = e * LN_2.of(float);
+    let whole_lo = e.fma(LN_2_LO.of(float), e.fma(LN_2.of(float), -whole));
+    let sum = whole + f;
+    let sum_lo = ((whole - sum) + f) + (whole_lo + t);
+    let hi = sum + sum_lo;
+    (hi, sum_lo - (hi - sum))
 }
 
 /// The logarithm to base 2, exact at powers of 2.

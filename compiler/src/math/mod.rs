@@ -5,7 +5,8 @@
 //! - One sequence for all engines: the interpreter evaluates it, code generators compile it, so all
 //!   have the same bits.
 //! - At most 2 units in the last place (ULP) from the correctly rounded result over the whole
-//!   range: denormal arguments and results, and arguments of any size.
+//!   range: denormal arguments and results, and arguments of any size. (`lgamma` and `digamma` of
+//!   negative `f64`s are the exception: where the result is below 1, in units of 1.)
 //! - Exact where it should be: exp(0), log(1), sin(0), signs of zero, infinities; a NaN argument
 //!   gives a NaN, whatever its payload.
 //! - Outside of an `If`, no `min` or `max` except with a constant, no ordering of integers, no
@@ -21,6 +22,7 @@ mod builder;
 mod coefficients;
 mod erf;
 mod exp;
+mod gamma;
 mod hyperbolic;
 mod integer;
 mod inverse;
@@ -85,6 +87,9 @@ fn body(math: MathFn) -> Option<Body> {
         MathFn::Atanh => Body::One(hyperbolic::atanh),
         MathFn::Sigmoid => Body::One(exp::sigmoid),
         MathFn::Erf => Body::One(erf::erf),
+        MathFn::ErfInv => Body::One(erf::erf_inv),
+        MathFn::Lgamma => Body::One(gamma::lgamma),
+        MathFn::Digamma => Body::One(gamma::digamma),
         MathFn::Rsqrt => Body::One(simple::rsqrt),
         MathFn::Mod => Body::Two(simple::modulo),
         MathFn::FloorDiv => Body::Two(simple::floor_div),

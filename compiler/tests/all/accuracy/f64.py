@@ -53,6 +53,12 @@ def gelu_tanh(x):
     return x * sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))
 
 
+def lgamma(x):
+    if x > 0:
+        return mp.loggamma(x)
+    return mp.log(mp.pi / abs(mp.sinpi(x))) - mp.loggamma(1 - x)
+
+
 # For each function: its value, the range of the argument's binary exponent, whether arguments may be negative, and
 # the intervals and thresholds that get points of their own.
 FUNCTIONS = {
@@ -87,6 +93,13 @@ FUNCTIONS |= {
     "cbrt": (lambda x: mp.sign(x) * mp.cbrt(abs(x)), (-1074, 1023), True, [(-1, 1), (1, 8)], [1.0, 2.0, 4.0, 8.0, 2.0**-1022]),
     "pow": (mp.power,),
     "atan2": (mp.atan2,),
+}
+# Between negative integers, where the results are infinite, there are fractions.
+BELOW = [(-1, 0), (-3, -1), (-4, -2), (-20, -3), (-1000, 0), (-1e12, 0)]
+FUNCTIONS |= {
+    "erf_inv": (mp.erfinv, (-1074, -1), True, [(-1, 1), (0.99, 1), (0.998, 0.9982)], [1 - 2.0**-50, 1 - 2.0**-24, 0.99903]),
+    "lgamma": (lgamma, (-1074, 1012), False, [(0, 4), (0.7, 1.3), (1.9, 2.1), (3, 100), *BELOW], [1.0, 2.0, 3.0, 2.5563481638716905e305]),
+    "digamma": (mp.digamma, (-1022, 1023), False, [(0, 4), (1.4, 1.5), (3, 100), *BELOW], [1.0, 1.4616321449683622, 2.0, 3.0]),
 }
 TRIGONOMETRIC = {"sin", "cos", "tan"}
 

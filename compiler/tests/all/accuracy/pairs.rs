@@ -64,7 +64,7 @@ fn error(evaluator: &mut Evaluator, math: MathFn, dtype: Dtype, x: f64, y: f64) 
         Scalar::F32(z) => ulps_f32(z, exact),
         Scalar::F64(z) if z.is_nan() && exact.is_nan() => 0.0,
         // The reference itself is rounded in the last place.
-        Scalar::F64(z) => (ulps_f64(z, exact, 0.0) - 1.0).max(0.0),
+        Scalar::F64(z) => (ulps_f64(z, exact, 0.0, 0.0) - 1.0).max(0.0),
         other => panic!("{other:?} is no float"),
     }
 }

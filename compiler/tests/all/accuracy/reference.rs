@@ -15,6 +15,9 @@ pub fn reference(math: MathFn, x: f64) -> Option<f64> {
             (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
         }
         MathFn::Erf => libm::erf(x),
+        MathFn::ErfInv => erf_inv(x),
+        MathFn::Lgamma => libm::lgamma(x),
+        MathFn::Digamma => digamma(x),
         MathFn::Rsqrt => 1.0 / x.sqrt(),
         MathFn::Relu => {
             if x <= 0.0 {
@@ -56,6 +59,56 @@ pub fn reference(math: MathFn, x: f64) -> Option<f64> {
     })
 }
 
+/// The inverse of erf, by Halley's method.
+fn erf_inv(x: f64) -> f64 {
+    use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+    let a = x.abs();
+    if a == 0.0 || a == 1.0 {
+        return if a == 0.0 { x } else { x * f64::INFINITY };
+    }
+    // Within some hundredths (S. Winitzki, "A handy approximation for the error function and its
+    // inverse", 2008), except near 0.
+    let log = libm::log1p(-a * a);
+    let t = 2.0 / (PI * 0.147) + log / 2.0;
+    let mut y = if a < 0.25 { a / FRAC_2_SQRT_PI } else { ((t * t - log / 0.147).sqrt() - t).sqrt() };
+    for _ in 0..4 {
+        let off = if a < 0.5 { libm::erf(y) - a } else { (1.0 - a) - libm::erfc(y) };
+        let step = off / (FRAC_2_SQRT_PI * libm::exp(-y * y));
+        y -= step / (1.0 + y * step);
+    }
+    y.copysign(x)
+}
+
+/// The positive zero of digamma, and its rounding error.
+const ROOT: (f64, f64) = (1.461_632_144_968_362_2, 9.549_995_429_965_697e-17);
+
+/// The derivative of the logarithm of the gamma function.
+fn digamma(x: f64) -> f64 {
+    use std::f64::consts::PI;
+    if x == 0.0 {
+        return -1.0 / x;
+    }
+    if x < 0.0 {
+        // Exact in `f64`; NaN at integers and minus infinity.
+        let r = x - x.round();
+        return if r == 0.0 { f64::NAN } else { digamma(1.0 - x) - PI / libm::tan(PI * r) };
+    }
+    // log x - 1 / (2 x) - digamma(x) for x >= 12, by Stirling's series.
+    let series = |x: f64| {
+        let w = 1.0 / (x * x);
+        w * (1.0 / 12.0
+            - w * (1.0 / 120.0 - w * (1.0 / 252.0 - w * (1.0 / 240.0 - w * (1.0 / 132.0 - w * 691.0 / 32760.0)))))
+    };
+    if x >= 12.0 {
+        return libm::log(x) - 0.5 / x - series(x);
+    }
+    // digamma(x) - digamma(root), term by term.
+    let off = (x - ROOT.0) - ROOT.1;
+    let near: f64 = (0..12).map(|k| off / ((x + f64::from(k)) * (ROOT.0 + f64::from(k)))).sum();
+    let (far, from) = (x + 12.0, ROOT.0 + 12.0);
+    near + (libm::log1p(off / from) + 0.5 * off / (far * from) - (series(far) - series(from)))
+}
+
 /// The value of a function of two arguments, in `f64`.
 pub fn reference2(math: MathFn, x: f64, y: f64) -> f64 {
     match math {
@@ -84,9 +137,10 @@ fn binade(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & (0x7ff << 52))
 }
 
-/// The distance of `y` from an exact result in units in the last place. The exact result is given
-/// as the nearest float and its rounding error in such units.
-pub fn ulps_f64(y: f64, rounded: f64, rest: f64) -> f64 {
+/// The distance of `y` from an exact result in units in the last place of it or, if that is
+/// greater, of `least`. The exact result is given as the nearest float and its rounding error in
+/// units in its last place.
+pub fn ulps_f64(y: f64, rounded: f64, rest: f64, least: f64) -> f64 {
     if y.to_bits() == rounded.to_bits() && (rounded.is_infinite() || rounded == 0.0) {
         return rest.abs();
     }
@@ -94,5 +148,7 @@ pub fn ulps_f64(y: f64, rounded: f64, rest: f64) -> f64 {
     {
         return f64::INFINITY;
     }
-    ((y - rounded) / (binade(rounded.abs().max(f64::MIN_POSITIVE)) * f64::EPSILON) - rest).abs()
+    let unit = |x: f64| binade(x.max(f64::MIN_POSITIVE)) * f64::EPSILON;
+    let error = ((y - rounded) / unit(rounded.abs()) - rest).abs();
+    error * unit(rounded.abs()) / unit(rounded.abs().max(least))
 }
