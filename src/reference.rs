@@ -193,6 +193,7 @@ pub const ENTRIES: &[Entry] = &[
     entry(Constant, "true", "`bool`", "What holds.", ("!false", "true  # bool")),
     entry(Constant, "false", "`bool`", "What does not hold.", ("!true", "false  # bool")),
     entry(Keyword, "fn f(x: f32[n]) = e", "", "Defines a function; `fn f(x: f32[n]) -> f32[n] { ... }` has `let`s and a result in braces.", ("fn twice(x: f32[n]) = 2 * x", "fn twice(x: f32[n]) -> f32[n]")),
+    entry(Keyword, "float", "", "The type `f32` or `f64` of a parameter, as the arguments of a call decide; results and conversions of the function may be `float` too.", ("fn average(x: float[n]) = sum(x) / float(n)", "fn average(x: f32[n]) -> f32")),
     entry(Keyword, "use nn", "", "Makes the functions of a library, or of a file (`use \"path.fl\"`), available; `use nn (softmax)` picks some.", ("use nn (softmax)", "use nn (softmax): softmax")),
     entry(Keyword, "let y = e", "", "Gives a value a name; `let y[i, j < m] = e` makes an array of `e` at every index.", ("let y[i < 4] = i * i", "y: i64[4]")),
     entry(Keyword, "let rec y[t < n] = e", "", "Makes an array that refers to earlier elements of itself.", ("let rec f[t < 8] = if t < 2 then t else f[t - 1] + f[t - 2]", "f: i64[8]")),

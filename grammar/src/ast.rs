@@ -173,7 +173,7 @@ pub struct Type {
     pub span: Span,
 }
 
-/// An element type by name.
+/// An element type by name; `float` is `f32` or `f64`, as a call decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is named as in the source")]
 pub enum Dtype {
@@ -190,6 +190,7 @@ pub enum Dtype {
     Bf16,
     F32,
     F64,
+    Float,
 }
 
 /// The result types after `->`.
@@ -541,7 +542,7 @@ pub enum BinaryOp {
 
 impl Dtype {
     /// Every type, in the order of the language reference.
-    pub const ALL: [Dtype; 13] = [
+    pub const ALL: [Dtype; 14] = [
         Dtype::Bool,
         Dtype::I8,
         Dtype::U8,
@@ -555,6 +556,7 @@ impl Dtype {
         Dtype::Bf16,
         Dtype::F32,
         Dtype::F64,
+        Dtype::Float,
     ];
 
     /// The type as it is written.
@@ -573,6 +575,7 @@ impl Dtype {
             Dtype::Bf16 => "bf16",
             Dtype::F32 => "f32",
             Dtype::F64 => "f64",
+            Dtype::Float => "float",
         }
     }
 }

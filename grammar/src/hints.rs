@@ -116,7 +116,6 @@ pub(crate) const WORDS: &[(&str, Instead)] = &[
 
 /// Types by their names in other languages.
 const TYPES: &[(&str, Dtype)] = &[
-    ("float", Dtype::F32),
     ("float32", Dtype::F32),
     ("single", Dtype::F32),
     ("double", Dtype::F64),

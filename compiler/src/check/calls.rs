@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use grammar::Diagnostic;
 use grammar::ast::{Binder, ExprId, ExprKind, File, Function, Results, Span, Type};
+use ir::Dtype;
 
 use super::modules::{Meaning, Modules};
 use super::{Checker, codes};
@@ -146,6 +147,8 @@ struct Call<'a> {
     at: Option<Span>,
     /// The call of the function that contains the call site.
     caller: Option<CallId>,
+    /// The type that `float` is in it, if the function has a parameter of it.
+    float: Option<Dtype>,
 }
 
 /// All calls inlined so far, and the current one.
@@ -158,9 +161,9 @@ pub(super) struct Calls<'a> {
 
 impl<'a> Calls<'a> {
     /// No calls yet, of a function that is checked.
-    pub fn new(function: usize, name: &'a str) -> Calls<'a> {
+    pub fn new(function: usize, name: &'a str, float: Option<Dtype>) -> Calls<'a> {
         let mut all = PrimaryMap::new();
-        let current = all.push(Call { function, name, at: None, caller: None });
+        let current = all.push(Call { function, name, at: None, caller: None, float });
         Calls { all, current, open: BTreeSet::from([function]) }
     }
 
@@ -172,6 +175,11 @@ impl<'a> Calls<'a> {
     /// The function being inlined.
     pub fn function(&self) -> usize {
         self.all[self.current].function
+    }
+
+    /// The type that `float` is in the function being inlined, if it has a parameter of it.
+    pub fn float(&self) -> Option<Dtype> {
+        self.all[self.current].float
     }
 
     /// The function that is checked, as if it were called from outside.
@@ -196,8 +204,8 @@ impl<'a> Calls<'a> {
     }
 
     /// Begins to inline a function.
-    pub fn push(&mut self, function: usize, name: &'a str, at: Span) {
-        self.current = self.all.push(Call { function, name, at: Some(at), caller: Some(self.current) });
+    pub fn push(&mut self, function: usize, name: &'a str, at: Span, float: Option<Dtype>) {
+        self.current = self.all.push(Call { function, name, at: Some(at), caller: Some(self.current), float });
         self.open.insert(function);
     }
 

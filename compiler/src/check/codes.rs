@@ -45,6 +45,7 @@ grammar::codes! {
     SIZES_APART = 147, "two sizes that are not known to be equal";
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
     NOT_ALONE = 151, "a sort that cannot be computed on its own";
+    NO_FLOAT = 152, "`float` in a function that has no parameter of that type";
     CLASH = 160, "a function that several used files have";
     NOT_IN_FILE = 161, "a picked function that the used file does not have";
 }

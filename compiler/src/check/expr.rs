@@ -11,6 +11,7 @@ use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::arena::{Arena, Branch, Here};
+use super::generic::no_float;
 use super::literal::Nature;
 use super::reduce::Indexed;
 use super::scope::Binding;
@@ -90,7 +91,13 @@ impl<'a> Checker<'a> {
                 }
             }
             ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, here),
-            ExprKind::Bitcast { callee, to, of } => self.bitcast(callee, element_type(*to), *of, here),
+            ExprKind::Bitcast { callee, to, of } => {
+                let Some(to) = self.type_here(*to) else {
+                    self.report.error(no_float(here.span));
+                    return None;
+                };
+                self.bitcast(callee, to, *of, here)
+            }
             ExprKind::Reduce { callee, binders, filter, body } => {
                 self.reduce_indexed(callee, Indexed { binders, filter: *filter, body: *body }, want, here)
             }
@@ -401,7 +408,7 @@ impl<'a> Checker<'a> {
 
     /// `f32(e)`
     fn cast_call(&mut self, dtype: ast::Dtype, operand: ast::ExprId, here: Here) -> Option<ExprId> {
-        let dtype = element_type(dtype);
+        let dtype = self.expect_type(dtype, here.span)?;
         let want = match self.nature(operand) {
             Nature::Typed => None,
             _ if self.has_point(operand) => Some(if dtype.is_float() { dtype } else { Dtype::F64 }),
@@ -502,25 +509,6 @@ impl<'a> Checker<'a> {
         let help = "use `&&`, `||` and `!` on truth values, or convert: `i64(...)`";
         self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message).help(help));
         None
-    }
-}
-
-/// The type that a name in the source stands for.
-pub(super) fn element_type(dtype: ast::Dtype) -> Dtype {
-    match dtype {
-        ast::Dtype::Bool => Dtype::Bool,
-        ast::Dtype::I8 => Dtype::I8,
-        ast::Dtype::U8 => Dtype::U8,
-        ast::Dtype::I16 => Dtype::I16,
-        ast::Dtype::U16 => Dtype::U16,
-        ast::Dtype::I32 => Dtype::I32,
-        ast::Dtype::I64 => Dtype::I64,
-        ast::Dtype::U32 => Dtype::U32,
-        ast::Dtype::U64 => Dtype::U64,
-        ast::Dtype::F16 => Dtype::F16,
-        ast::Dtype::Bf16 => Dtype::Bf16,
-        ast::Dtype::F32 => Dtype::F32,
-        ast::Dtype::F64 => Dtype::F64,
     }
 }
 

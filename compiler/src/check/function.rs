@@ -13,7 +13,7 @@ use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Dtype, Size};
 
 use super::arena::Here;
-use super::expr::element_type;
+use super::generic::{Arguments, element_type};
 use super::modules::Meaning;
 use super::scope::Binding;
 use super::{Checker, Side, builtin, codes, count, origin};
@@ -71,7 +71,7 @@ impl<'a> Checker<'a> {
     fn entry_arguments(&mut self, function: &'a ast::Function) -> Option<Vec<ExprId>> {
         let mut types = vec![];
         for param in &function.params {
-            types.push((element_type(param.ty.dtype), param));
+            types.push((self.type_here(param.ty.dtype)?, param));
         }
         // Integer scalars first: they may stand in the sizes of the other parameters.
         for (input, (dtype, param)) in types.iter().enumerate() {
@@ -329,7 +329,7 @@ impl<'a> Checker<'a> {
 
     /// The declared element type of each result, for literals.
     fn declared_dtypes(&self, function: &ast::Function, count: usize) -> Vec<Option<Dtype>> {
-        let of = |ty: &ast::Type| Some(element_type(ty.dtype));
+        let of = |ty: &ast::Type| self.type_here(ty.dtype);
         match &function.results {
             Some(Results::One(ty)) if count == 1 => vec![of(ty)],
             Some(Results::Tuple(types)) if types.len() == count => types.iter().map(|(_, ty)| of(ty)).collect(),
@@ -352,7 +352,7 @@ impl<'a> Checker<'a> {
         }
         for (ty, result) in declared.into_iter().zip(results) {
             let found = self.arena.ty(*result).clone();
-            let dtype = element_type(ty.dtype);
+            let dtype = self.expect_type(ty.dtype, ty.span)?;
             if dtype != found.dtype || ty.shape.len() != found.shape.len() {
                 let shown = self.arena.show_type(&found);
                 let declared: Option<Vec<Size>> = ty.shape.iter().map(|dim| self.plain_size(*dim)).collect();
@@ -475,36 +475,35 @@ impl<'a> Checker<'a> {
             self.report.error(error.label(function.name.span, "declared here"));
             return None;
         }
-        let mut arguments = vec![];
-        for (arg, param) in args.iter().zip(&function.params) {
-            let want = Some(element_type(param.ty.dtype));
-            arguments.push((self.expr(arg.value, want, guard), self.ast(arg.value).span));
-        }
-        let arguments: Vec<(ExprId, Span)> =
-            arguments.into_iter().map(|(a, s)| a.map(|a| (a, s))).collect::<Option<_>>()?;
+        let arguments = self.arguments(function, args, want, here)?;
         self.instance(number, &arguments, here)
     }
 
     /// Checks the body of a function for the arguments of one call, lifted over arrays that stand
     /// for scalars.
-    fn instance(&mut self, number: usize, arguments: &[(ExprId, Span)], here: Here) -> Option<Vec<ExprId>> {
+    fn instance(&mut self, number: usize, arguments: &Arguments, here: Here) -> Option<Vec<ExprId>> {
         let function = &self.source.file.functions[number];
+        let Arguments { values: arguments, float } = arguments;
         let mut lifted = vec![];
         for (param, (argument, span)) in function.params.iter().zip(arguments) {
-            let dtype = element_type(param.ty.dtype);
+            let dtype = element_type(param.ty.dtype, *float)?;
             let found = self.arena.dtype(*argument);
+            let declared = match param.ty.dtype {
+                ast::Dtype::Float => format!("`float`, which is `{dtype}` here"),
+                _ => format!("`{dtype}`"),
+            };
             let name = &param.name.text;
             let fits = [0, self.arena.ty(*argument).shape.len()].contains(&param.ty.shape.len());
             if found != dtype && !fits {
                 let axes = count(param.ty.shape.len(), "axis", "axes");
                 let found = self.arena.show_type(&self.arena.ty(*argument).clone());
-                let message = format!("`{name}` is declared `{dtype}` with {axes}, the argument is {found}");
+                let message = format!("`{name}` is declared {declared} with {axes}, the argument is {found}");
                 let error = Diagnostic::new(codes::RANK_MISMATCH, *span, message).label(param.ty.span, "declared here");
                 self.report.error(error.help(format!("it needs another type, `{dtype}`, and another number of axes")));
                 return None;
             }
             if found != dtype {
-                let message = format!("`{name}` is declared `{dtype}`, the argument is `{found}`");
+                let message = format!("`{name}` is declared {declared}, the argument is `{found}`");
                 let error =
                     Diagnostic::new(codes::DTYPE_MISMATCH, *span, message).label(param.ty.span, "declared here");
                 let error = error.help(format!("convert it: `{dtype}(...)`"));
@@ -531,7 +530,7 @@ impl<'a> Checker<'a> {
             values.push(if over { self.arena.lifted_element(*argument, &indices, here) } else { *argument });
         }
         self.scope.enter();
-        self.report.calls.push(number, &function.name.text, here.span);
+        self.report.calls.push(number, &function.name.text, here.span, *float);
         self.arena.ends.open.extend(&indices);
         // The body of a function may be a call itself, which leads here again without an expression
         // in between.

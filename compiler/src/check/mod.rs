@@ -22,6 +22,7 @@
 //! | `modules` | which function a name means in each file of the program |
 //! | `calls` | the call graph, counted before any call is inlined; the calls being inlined |
 //! | `function` | parameters, size names, calls (inlined, lifted over arrays), results |
+//! | `generic` | `float`, which is `f32` or `f64` as a call decides |
 //! | `solve` | sizes that the lengths of parameters are solved for |
 //! | `equal` | equations of sizes |
 //! | `stated` | the conditions that signatures state |
@@ -66,6 +67,7 @@ mod expr;
 mod facts;
 mod finish;
 mod function;
+mod generic;
 mod index;
 mod keys;
 mod lift;
@@ -93,8 +95,8 @@ pub mod warnings;
 
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
-use ir::Origin;
 use ir::checked::Checked;
+use ir::{Dtype, Origin};
 
 use arena::Arena;
 use bounds::{Accesses, Settler};
@@ -124,7 +126,7 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     let source = Source::new(file, &mut errors);
     match source.modules.find(ModuleId::PROGRAM, entry) {
         Meaning::Function(function) => {
-            let checked = check_function(&source, function);
+            let checked = check_function(&source, function, Dtype::F32);
             merge(&mut errors, checked).filter(|_| errors.is_empty()).ok_or(errors)
         }
         Meaning::Nothing | Meaning::Clash(_) => {
@@ -152,8 +154,13 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
         let alone = source.graph.inlined(k) > MAX_CALLS;
         let checked = match calls > MAX_CALLS && !alone {
             true => None,
-            false => merge(&mut errors, check_function(&source, k)),
+            false => merge(&mut errors, check_function(&source, k, Dtype::F32)),
         };
+        if checked.is_some() && generic::is_generic(function) {
+            let note = |error: Diagnostic| error.note(format!("this is where `float` is `{}`", Dtype::F64));
+            let wide = check_function(&source, k, Dtype::F64);
+            merge(&mut errors, wide.map_err(|new| new.into_iter().map(note).collect()));
+        }
         exprs += checked.as_ref().map_or(0, |c| c.exprs.len());
         all.extend(checked);
         let many = match (exprs > MAX_EXPRS, calls > MAX_CALLS && !alone) {
@@ -213,9 +220,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Checks a function as it is called from outside.
-fn check_function(source: &Source<'_>, number: usize) -> Result<Checked, Vec<Diagnostic>> {
-    let mut checker = Checker::new(source, number);
+/// Checks a function as it is called from outside, where `float` is a certain type.
+fn check_function(source: &Source<'_>, number: usize, float: Dtype) -> Result<Checked, Vec<Diagnostic>> {
+    let mut checker = Checker::new(source, number, float);
     let results = checker.entry(number);
     let accesses = std::mem::take(&mut checker.accesses);
     Settler::new(&mut checker.arena, &mut checker.requirements, &mut checker.report).settle_all(accesses);
@@ -256,7 +263,9 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(source: &'a Source<'a>, number: usize) -> Checker<'a> {
+    fn new(source: &'a Source<'a>, number: usize, float: Dtype) -> Checker<'a> {
+        let function = &source.file.functions[number];
+        let float = generic::is_generic(function).then_some(float);
         Checker {
             source,
             arena: Arena::new(),
@@ -265,7 +274,7 @@ impl<'a> Checker<'a> {
             requirements: Requirements::default(),
             accesses: Accesses::default(),
             unfinished: Unfinished::default(),
-            report: Report::new(Calls::new(number, &source.file.functions[number].name.text)),
+            report: Report::new(Calls::new(number, &function.name.text, float)),
         }
     }
 

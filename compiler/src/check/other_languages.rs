@@ -37,7 +37,6 @@ const FUNCTIONS: &[(&str, Instead)] = &[
     ("hstack", ("write `concat(x, y, axis = 1)`", None)),
     ("vstack", ("write `concat(x, y, axis = 0)`", Some("concat"))),
     ("stack", ("write `let z[k < 2, i] = if k == 0 then x[i] else y[i]`", None)),
-    ("float", ("write `f32`", Some("f32"))),
     ("float32", ("write `f32`", Some("f32"))),
     ("float64", ("write `f64`", Some("f64"))),
     ("double", ("write `f64`", Some("f64"))),

@@ -184,7 +184,7 @@ fn mistakes_of_users_of_numpy_rust_and_julia() {
 #[test]
 fn types() {
     insta::assert_snapshot!(report(&[
-        "fn f(x: float) = x",
+        "fn f(x: double) = x",
         "fn f(x: f23[n], y: Float64, z: whatever[n], w: i16) -> f322 = x",
         "fn f(x) = x",
         "fn f(x: f32[]) = x",
@@ -294,7 +294,7 @@ fn expressions() {
 #[test]
 fn errors_in_several_places_are_all_reported() {
     insta::assert_snapshot!(report(&[
-        "fn f(x: float) = x +\n\nfn g(x: f32) {\n    let a = (x\n    let b = x y\n    let c = x & b\n    c *\n}\n\n\
+        "fn f(x: double) = x +\n\nfn g(x: f32) {\n    let a = (x\n    let b = x y\n    let c = x & b\n    c *\n}\n\n\
          fn h(x: f32] = x\nfn ok(x: f32) = x\n@kernels(1\nfn k(x: f32) = 1 < 2 < 3\n",
         "fn f(x: f32) {\n    let y = x\n\nfn g(x: f32) {\n    x\n}\n}",
     ]));
