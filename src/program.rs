@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backends::cpu::Listing;
+use compiler::check::Instances;
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::Checked;
@@ -40,6 +41,14 @@ struct Entry {
     signature: Signature,
     /// The start of its text, if the source contains it verbatim.
     start: Option<usize>,
+    /// The same function where `float` is `f64`, if it has a parameter of that type.
+    wide: Option<Box<Entry>>,
+}
+
+impl Entry {
+    fn new(checked: Checked, start: Option<usize>, wide: Option<Box<Entry>>) -> Entry {
+        Entry { signature: Signature::new(&checked), checked, start, wide }
+    }
 }
 
 /// Every independent error of a source text.
@@ -90,10 +99,12 @@ impl Program {
         let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
         let file = linked.map_err(failed)?;
         let parsed = Instant::now();
-        let all = compiler::check::check_all(&file).map_err(failed)?;
-        let entry = |(checked, function): (Checked, &grammar::ast::Function)| {
+        let all = compiler::check::check_instances(&file).map_err(failed)?;
+        let entry = |(instances, function): (Instances, &grammar::ast::Function)| {
             let start = function.decorators.first().map_or(function.span.start, |first| first.span.start);
-            Entry { signature: Signature::new(&checked), checked, start: Some(start as usize) }
+            let start = Some(start as usize);
+            let wide = instances.wide.map(|checked| Box::new(Entry::new(checked, start, None)));
+            Entry::new(instances.narrow, start, wide)
         };
         let functions = all.into_iter().zip(file.own()).map(entry).collect();
         let warnings = Warnings::new(Arc::clone(&source), compiler::check::warnings::of_program(&file));
@@ -103,7 +114,7 @@ impl Program {
     /// One checked function of a source, with the times for reading and checking it.
     #[cfg(feature = "files")]
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
-        let only = Entry { signature: Signature::new(&checked), checked, start: None };
+        let only = Entry::new(checked, None, None);
         Program::new(source, vec![only], Warnings::default(), (parse, check))
     }
 
@@ -187,6 +198,21 @@ impl<'a> Function<'a> {
     /// The parameters and results.
     pub fn signature(&self) -> &'a Signature {
         &self.entry.signature
+    }
+
+    /// The same function for arguments in `f64`, if it has a parameter of type `float`. Without
+    /// this, `float` is `f32`.
+    ///
+    /// ```
+    /// use fuseloop::{Dtype, Program};
+    ///
+    /// let program = Program::parse("fn shares(x: float[n]) = x / sum(x)")?;
+    /// let function = program.main()?.for_f64().expect("a parameter is a `float`");
+    /// assert_eq!(function.signature().results[0].dtype, Dtype::F64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_f64(&self) -> Option<Function<'a>> {
+        Some(Function { program: self.program, entry: self.entry.wide.as_deref()? })
     }
 
     /// Compiles it, for arrays of any size.

@@ -68,8 +68,16 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let program =
         arguments.warned.program(&arguments.file, Entry::of(arguments.function.as_ref()), arguments.format)?;
     let function = arguments::function(&program, arguments.function.as_deref())?;
+    let bind_to = |function: &Function<'_>| bind(function.signature(), &arguments.values, &arguments.file);
+    let (function, values) = match bind_to(&function) {
+        Ok(values) => (function, values),
+        // Arguments in `f64` fit only where `float` is that.
+        Err(error) => {
+            let wide = function.for_f64().and_then(|wide| Some((wide, bind_to(&wide).ok()?)));
+            wide.ok_or(error)?
+        }
+    };
     let signature = function.signature();
-    let values = bind(signature, &arguments.values, &arguments.file)?;
     let places = outputs(signature, &arguments.output)?;
     // Without a limit of its own, a call that needs more than the machine has would be killed,
     // without an error message, by the operating system.

@@ -117,6 +117,23 @@ fn saves_results_and_reads_them_back() {
     s.says(1, "run a.fl --fn scale x=ones:2 by=1 -o out=none/a.npy", &["none/a.npy: No such file"]);
 }
 
+#[test]
+fn a_function_of_floats_runs_in_the_type_of_its_arguments() {
+    let s = Session::new(
+        "fn third(x: float[n]) -> float[n] = x / 3\nfn sum_of(x: float[n], y: float[n]) = x + y\n\
+         fn wide(n: i64) = f64(iota(n))\nfn narrow(n: i64) = f32(iota(n))\n",
+    );
+    s.prints("run a.fl --fn narrow n=5 -o narrow.npy");
+    s.prints("run a.fl --fn wide n=5 -o wide.npy");
+    for (argument, bytes) in [("arange:5", 4), ("narrow.npy", 4), ("wide.npy", 8)] {
+        s.prints(&format!("run a.fl --fn third x={argument} -o third.npy"));
+        assert_eq!(std::fs::read(s.path("third.npy")).unwrap().len(), 128 + 5 * bytes, "{argument}");
+    }
+    s.prints("run a.fl --fn sum_of x=wide.npy y=ones:5 -o sum.npy");
+    assert_eq!(std::fs::read(s.path("sum.npy")).unwrap().len(), 128 + 5 * 8);
+    s.says(1, "run a.fl --fn sum_of x=wide.npy y=narrow.npy", &["argument `x`", "of type f32, the file has f64"]);
+}
+
 /// The output of a command with standard input from a file.
 fn fed(s: &Session, input: &str, line: &str) -> Output {
     s.command(line).stdin(std::fs::File::open(s.path(input)).unwrap()).output().unwrap()

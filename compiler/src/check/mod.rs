@@ -141,9 +141,22 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     }
 }
 
+/// A function as it may be called from outside.
+pub struct Instances {
+    /// Where `float` is `f32`, if the function has a parameter of that type.
+    pub narrow: Checked,
+    /// Where `float` is `f64`; `None` if the function has no parameter of that type.
+    pub wide: Option<Checked>,
+}
+
+/// [`check_instances`], without those where `float` is `f64`.
+pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
+    Ok(check_instances(file)?.into_iter().map(|instances| instances.narrow).collect())
+}
+
 /// Checks every function of a program's own file, each as it would be called from outside. All
 /// independent errors are reported. Functions of other files are checked where they are called.
-pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
+pub fn check_instances(file: &File) -> Result<Vec<Instances>, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);
     let mut all = vec![];
@@ -156,13 +169,14 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
             true => None,
             false => merge(&mut errors, check_function(&source, k, Dtype::F32)),
         };
+        let mut wide = None;
         if checked.is_some() && generic::is_generic(function) {
             let note = |error: Diagnostic| error.note(format!("this is where `float` is `{}`", Dtype::F64));
-            let wide = check_function(&source, k, Dtype::F64);
-            merge(&mut errors, wide.map_err(|new| new.into_iter().map(note).collect()));
+            let result = check_function(&source, k, Dtype::F64);
+            wide = merge(&mut errors, result.map_err(|new| new.into_iter().map(note).collect()));
         }
-        exprs += checked.as_ref().map_or(0, |c| c.exprs.len());
-        all.extend(checked);
+        exprs += checked.iter().chain(&wide).map(|c| c.exprs.len()).sum::<usize>();
+        all.extend(checked.map(|narrow| Instances { narrow, wide }));
         let many = match (exprs > MAX_EXPRS, calls > MAX_CALLS && !alone) {
             (true, _) => Some(format!("{MAX_EXPRS} operations")),
             (_, true) => Some(format!("{MAX_CALLS} calls")),
