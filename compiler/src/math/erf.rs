@@ -5,7 +5,7 @@ use super::coefficients::{
     ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K,
 };
 use super::exp::{Fine, exp_normal, fine};
-use super::log::log_of_positive;
+use super::log::log_in_parts;
 
 /// From here on erf is 1.
 const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
@@ -28,14 +28,15 @@ const TAIL: f64 = 16.0;
 
 /// The inverse of erf: x times a function of w = -log(1 - x^2), which is smooth in w near 0 and in
 /// the root of w in the tails (M. Giles, "Approximating the erfinv function", 2010). 1 - x^2 is
-/// rounded once.
+/// rounded once, and the rounding errors of w and its root are kept.
 pub(super) fn erf_inv(x: Value) -> Value {
     let float = x.float();
-    let w = -log_of_positive((-x).fma(x, 1.0));
+    let (log, log_lo) = log_in_parts((-x).fma(x, 1.0));
+    let w = -log;
     let [factor] = w.gt(CENTRAL.of(float)).branch(
         || {
             let root = w.sqrt();
-            let root_lo = root.fma(-root, w) * 0.5 / root;
+            let root_lo = (root.fma(-root, w) - log_lo) * 0.5 / root;
             let powers = |center: f64, c: &[f64]| [((root - center) + root_lo).polynomial(c)];
             let tail = || powers(PerFloat { f32: 3.0, f64: 3.25 }.of(float), ERF_INV_TAIL.of(float));
             match float {
@@ -44,7 +45,7 @@ pub(super) fn erf_inv(x: Value) -> Value {
                 Float::F64 => w.gt(TAIL).branch(|| powers(5.0, ERF_INV_FAR), tail),
             }
         },
-        || [(w - CENTER.of(float)).polynomial(ERF_INV.of(float))],
+        || [((w - CENTER.of(float)) - log_lo).polynomial(ERF_INV.of(float))],
     );
     let a = x.abs();
     let end = a.eq(1.0).select(x * f64::INFINITY, x.real(f64::NAN));

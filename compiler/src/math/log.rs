@@ -12,14 +12,10 @@ use super::exp::exp_finer;
 
 /// log x
 pub(super) fn log(x: Value) -> Value {
-    at_the_ends(x, log_of_positive(x))
-}
-
-/// log x of a positive finite x.
-pub(super) fn log_of_positive(x: Value) -> Value {
     let float = x.float();
     let Parts { e, f, t } = parts(x);
-    e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t))
+    let y = e.fma(LN_2.of(float), f + e.fma(LN_2_LO.of(float), t));
+    at_the_ends(x, y)
 }
 
 /// log x of a positive finite x in two parts, the second being the rounding error of the first.
