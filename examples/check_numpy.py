@@ -300,6 +300,89 @@ def groupby(x, group, groups):
             np.array([part.max(initial=-np.inf) for part in each]))
 
 
+def components(a, b, n):
+    label = np.arange(n)
+    while True:
+        least, after = np.minimum(label[a], label[b]), label.copy()
+        np.minimum.at(after, a, least)
+        np.minimum.at(after, b, least)
+        if (after == label).all():
+            return label, np.int64(len(np.unique(label)))
+        label = after
+
+
+def shortest_paths(n, source, length, to, **edges):
+    start, distance = edges["from"], np.where(np.arange(n) == source, 0, np.inf)
+    for _ in range(n):
+        np.minimum.at(distance, to, distance[start] + length)
+    before = np.full(n, -1)
+    last = (to != source) & (distance[start] + length == distance[to]) & np.isfinite(distance[to])
+    np.maximum.at(before, to[last], start[last])
+    return distance, before
+
+
+def ways(coin, amount):
+    w = np.array([1] + [0] * int(amount))
+    for value in coin[coin >= 1]:
+        for a in range(value, len(w)):
+            w[a] += w[a - value]
+    return w[-1]
+
+
+def fewest(coin, amount):
+    f = [0.0]
+    for a in range(1, int(amount) + 1):
+        f.append(1 + min((f[a - value] for value in coin if 1 <= value <= a), default=np.inf))
+    return np.int64(f[-1] if f[-1] < np.inf else -1)
+
+
+def join(item, quantity, id, price):
+    row = np.array([np.append(np.flatnonzero(id == p), -1)[0] for p in item], np.int64)
+    found = row >= 0
+    value, revenue = np.full(len(item), np.nan), np.zeros(len(id))
+    value[found] = quantity[found] * price[row[found]]
+    np.add.at(revenue, row[found], value[found])
+    return value, revenue, np.sum(~found)
+
+
+def encode(x):
+    begin = np.flatnonzero(np.append(True, x[1:] != x[:-1])) if len(x) else np.array([], np.int64)
+    fill = lambda a: np.append(a, np.zeros(len(x) - len(a), np.int64))
+    return np.int64(len(begin)), fill(x[begin]), fill(np.diff(np.append(begin, len(x))))
+
+
+def longest(x):
+    begin = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    length = np.diff(np.append(begin, len(x)))
+    return begin[length.argmax()], length.max()
+
+
+def equalize(picture):
+    up_to = np.bincount(picture.ravel(), minlength=256).cumsum()
+    darkest = up_to[picture.min()]
+    if darkest == picture.size:
+        return np.zeros_like(picture)
+    return np.round(255 * (up_to - darkest) / (picture.size - darkest)).clip(0, 255).astype(np.uint8)[picture]
+
+
+def kalman(seen, drift, noise):
+    level, variance = [], []
+    for z in seen:
+        if level:
+            ahead = variance[-1] + drift
+            gain = ahead / (ahead + noise)
+            level.append(level[-1] + gain * (z - level[-1]))
+            variance.append((1 - gain) * ahead)
+        else:
+            level, variance = [z], [noise]
+    return np.array(level, float), np.array(variance, float)
+
+
+def roc(score, positive):
+    hit, miss = score[positive][:, None], score[~positive]
+    return np.sum((hit > miss) + (hit == miss) / 2) / (len(hit) * len(miss))
+
+
 def grid(x, y, low, high):
     a, b = (np.floor((v - low) / (high - low) * np.float32(16)) for v in (x, y))
     inside = (a >= 0) & (a < 16) & (b >= 0) & (b < 16)
@@ -681,6 +764,19 @@ CASES = [
     case("histogram", "histogram", [dict(x=ints(b + 2, n), bins=np.int64(b)) for n, b in ((0, 3), (1009, 11))],
          lambda x, bins: np.bincount(x, minlength=bins)[:bins]),
     case("groupby", "main", [dict(x=small(n, dtype=np.float64), group=rng.integers(-1, 4, n), groups=np.int64(3)) for n in (40, 20011)], groupby),
+    case("components", "main", [dict(a=rng.integers(0, n, m), b=rng.integers(0, n, m), n=np.int64(n)) for n, m in ((0, 0), (3, 0), (5, 3), (1009, 700))], components),
+    case("shortest_paths", "main", [{"from": rng.integers(0, n, m), "to": rng.integers(0, n, m), "length": rng.random(m), "n": np.int64(n), "source": np.int64(0)}
+                                    for n, m in ((1, 0), (5, 7), (211, 700))], shortest_paths),
+    case("coins", "ways", [dict(coin=rng.integers(-1, 9, n), amount=np.int64(a)) for n, a in ((0, 0), (3, 7), (5, 101))], ways),
+    case("coins", "fewest", [dict(coin=rng.integers(-1, 30, n), amount=np.int64(a)) for n, a in ((0, 0), (0, 3), (3, 7), (5, 101))], fewest),
+    case("join", "main", [dict(item=rng.integers(0, 99, n), quantity=small(n, dtype=np.float64), id=rng.permutation(99)[:m], price=small(m, dtype=np.float64))
+                          for n, m in ((0, 3), (3, 0), (1, 1), (1009, 61))], join),
+    case("runs", "longest", [dict(x=rng.integers(0, 2, n)) for n in (1, 2, 1009)], longest),
+    case("runs", "encode", [dict(x=rng.integers(0, 2, n)) for n in (0, 1, 1009)], encode),
+    case("runs", "distinct", [dict(x=rng.integers(-9, 99, n)) for n in (0, 1, 1009)], lambda x: encode(np.sort(x))),
+    case("equalize", "main", [dict(picture=rng.integers(low, 200, size).astype(np.uint8)) for low, *size in ((0, 1, 1), (0, 1, 3), (199, 3, 3), (90, 101, 37))], equalize),
+    case("kalman", "main", [dict(seen=f64(n), drift=np.float64(0.1), noise=np.float64(0.5)) for n in (0, 1, 101)], kalman),
+    case("roc", "main", [dict(score=small(n, dtype=np.float64), positive=np.arange(n) % 3 == 0) for n in (2, 5, 1009)], roc),
     case("histogram2d", "bin", [dict(x=np.float32(x), low=np.float32(-2), high=np.float32(2), bins=np.int64(16)) for x in (-3, -2, 0.3, 2)],
          lambda x, low, high, bins: np.int64(np.floor((x - low) / (high - low) * np.float32(bins)))),
     case("histogram2d", "main", [dict(x=f32(n), y=f32(n), low=np.float32(-2), high=np.float32(2)) for n in (0, 1, 10007)], grid),

@@ -241,8 +241,29 @@ impl<'s> Builder<'s> {
     }
 
     pub(crate) fn condition(&mut self, c: E, x: E, y: E, l: u32, r: u32) -> E {
+        self.chosen_tuples(c, x, y, span(l, r));
         let kind = ExprKind::If { condition: c.id, then: x.id, otherwise: y.id };
         self.node(kind, c.depth.max(x.depth).max(y.depth), l, r)
+    }
+
+    /// Reports tuples as the branches of an `if`, which chooses one value.
+    fn chosen_tuples(&mut self, c: E, x: E, y: E, at: Span) {
+        let (ExprKind::Tuple(a), ExprKind::Tuple(b)) = (&self.exprs[x.id].kind, &self.exprs[y.id].kind) else { return };
+        let text = |id: &ExprId| self.text(self.exprs[*id].span);
+        let condition = text(&c.id);
+        let choose = |(a, b): (&ExprId, &ExprId)| format!("if {condition} then {} else {}", text(a), text(b));
+        let chosen: Vec<String> = a.iter().zip(b).map(choose).collect();
+        let chosen = (a.len() == b.len()).then(|| format!("({})", chosen.join(", ")));
+        let known = self.tuples.len();
+        self.tuples.retain(|tuple| ![x.id, y.id].contains(tuple));
+        if self.tuples.len() < known {
+            let error = Diagnostic::new(codes::TUPLE, at, "an `if` chooses one value, these branches are tuples")
+                .help("choose each value by itself: `(if c then a else x, if c then b else y)`");
+            self.errors.push(match chosen.filter(|chosen| chosen.len() < 200) {
+                Some(chosen) => error.suggest(at, chosen),
+                None => error,
+            });
+        }
     }
 
     pub(crate) fn array(&mut self, elements: Vec<E>, l: u32, r: u32) -> E {

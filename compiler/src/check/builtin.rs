@@ -346,13 +346,16 @@ impl Checker<'_> {
             Domain::Numbers => dtype != Dtype::Bool,
         };
         if !fits {
-            let (what, help) = match domain {
-                Domain::Floats => ("floats", "convert the argument: `f32(...)`"),
-                Domain::Ints => ("integers", "convert the argument: `i64(...)`"),
-                Domain::Numbers => ("numbers", "convert the argument: `i64(...)`"),
+            let (what, to) = match domain {
+                Domain::Floats => ("floats", want.filter(|want| want.is_float()).unwrap_or(Dtype::F32)),
+                Domain::Ints => ("integers", Dtype::I64),
+                Domain::Numbers => ("numbers", Dtype::I64),
             };
             let message = format!("`{name}` takes {what}, this is `{dtype}`");
-            self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message).help(help));
+            let error = Diagnostic::new(codes::DTYPE_EXPECTED, here.span, message);
+            let convert = |error: Diagnostic| error.help(format!("convert the argument: `{to}(...)`"));
+            let error = self.with_origin(error, operands[0], Some(to), convert);
+            self.report.error(error);
             return None;
         }
         match definition {

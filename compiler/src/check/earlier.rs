@@ -185,6 +185,18 @@ impl Settler<'_, '_> {
         found
     }
 
+    /// An index that all arrays have by name, and their lengths along it, which differ by more than
+    /// a number.
+    fn unlike_lengths(&self, recurrence: RecurrenceId) -> Option<(String, String)> {
+        let equations = &self.arena.out.recurrences[recurrence].equations;
+        let indices = |equation: usize| equations[equation].indices.iter().map(|i| &self.arena.out.indices[*i]);
+        indices(0).find_map(|first| {
+            let same = (0..equations.len()).map(|k| indices(k).find(|index| index.name == first.name));
+            let lengths = same.map(|index| Some(self.arena.show(index?.extent.as_size()?)));
+            Some((first.name.clone(), lengths.collect::<Option<Vec<_>>>()?.join(", ")))
+        })
+    }
+
     /// The subscript of an access along an axis, and the index of the array that it stands in.
     fn sides(&self, recurrence: RecurrenceId, read: &Read, axes: &[usize]) -> Option<(ExprId, IndexId)> {
         let Kind::Access { at, .. } = &self.arena.out.exprs[read.access].kind else { return None };
@@ -318,6 +330,12 @@ impl Settler<'_, '_> {
             _ if tried.is_empty() && !steps.is_empty() => {
                 error(first, format!("this element of `{name}` is at the same indices: it depends on itself"))
                     .help("read an earlier one, such as `y[t - 1]`")
+            }
+            _ if tried.is_empty()
+                && let Some((index, lengths)) = self.unlike_lengths(unordered.recurrence) =>
+            {
+                error(first, format!("along `{index}` the arrays of this recurrence have unlike lengths: {lengths}"))
+                    .help("let their lengths differ by a number at most, and keep the first elements in another array")
             }
             _ if tried.is_empty() => error(first, "the arrays of this recurrence share no index".to_owned()).help(
                 "give the index that decides which elements are earlier the same name in each: `a[t < n]`, `b[t < n]`",

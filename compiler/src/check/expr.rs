@@ -236,9 +236,15 @@ impl<'a> Checker<'a> {
             false if compared && index => (of, Dtype::I64),
             false => (*id, used.dtype(first)),
         };
-        if first != Dtype::Bool && other != Dtype::Bool {
-            error = error.wrap(self.ast(from).span, format!("{to}("), ")");
-        }
+        let convert = |error: Diagnostic| match first != Dtype::Bool && other != Dtype::Bool {
+            true => error.wrap(self.ast(from).span, format!("{to}("), ")"),
+            false => error,
+        };
+        let converted = values.iter().zip(asts).find(|(_, of)| **of == from).map(|(value, _)| *value);
+        let error = match converted {
+            Some(value) => self.with_origin(error, value, Some(to), convert),
+            None => convert(error),
+        };
         self.report.error(error);
         None
     }

@@ -370,10 +370,17 @@ impl<'a> Checker<'a> {
                 let error = error.label(ty.span, "declared here");
                 let convertible = ty.shape.len() == found.shape.len();
                 let convert = if convertible { format!("convert it, `{dtype}(...)`, or ") } else { String::new() };
-                let error = error.help(format!("{convert}declare what it is"));
                 // In a function that is called, the sizes have the caller's names.
                 let own = self.report.calls.is_outermost(self.report.calls.current());
-                self.report.error(if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error });
+                let declare = |error: Diagnostic| {
+                    let error = error.help(format!("{convert}declare what it is"));
+                    if own { error.suggest(ty.span, shown.trim_matches('`')) } else { error }
+                };
+                let error = match convertible {
+                    true => self.with_origin(error, *result, Some(dtype), declare),
+                    false => declare(error),
+                };
+                self.report.error(error);
                 return None;
             }
             for (axis, (dim, size)) in ty.shape.iter().zip(&found.shape).enumerate() {
@@ -506,8 +513,11 @@ impl<'a> Checker<'a> {
                 let message = format!("`{name}` is declared {declared}, the argument is `{found}`");
                 let error =
                     Diagnostic::new(codes::DTYPE_MISMATCH, *span, message).label(param.ty.span, "declared here");
-                let error = error.help(format!("convert it: `{dtype}(...)`"));
-                self.report.error(error.wrap(*span, format!("{dtype}("), ")"));
+                let convert = |error: Diagnostic| {
+                    error.help(format!("convert it: `{dtype}(...)`")).wrap(*span, format!("{dtype}("), ")")
+                };
+                let error = self.with_origin(error, *argument, Some(dtype), convert);
+                self.report.error(error);
                 return None;
             }
             let (rank, declared) = (self.arena.ty(*argument).shape.len(), param.ty.shape.len());

@@ -258,8 +258,22 @@ impl Checker<'_> {
             let Index { name, origin, .. } = self.arena.out.indices[index].clone();
             let span = Span { start: origin.start, end: origin.end };
             let message = format!("nothing says where the index `{name}` ends");
-            let help = format!("give it a bound: `{name} < n`, or use it alone in a subscript: `x[{name}]`");
-            self.report.error(Diagnostic::new(codes::UNBOUNDED_INDEX, span, message).help(help));
+            let error = Diagnostic::new(codes::UNBOUNDED_INDEX, span, message);
+            // A condition that mentions the index may keep it away from the end of the array.
+            let guarded = self.accesses.mentioning(index).find(|record| {
+                let alone = self.arena.affine(record.value).and_then(Affine::as_index) == Some(index);
+                alone && record.of.is_none() && record.exempt.contains(&index)
+            });
+            self.report.error(match guarded {
+                Some(record) => {
+                    let bound = format!("{name} < {}", self.arena.show(&record.length));
+                    let help = format!("an access under a condition on `{name}` does not end it: write `{bound}`");
+                    error.label(record.span, "this access is under a condition").help(help).suggest(span, bound)
+                }
+                None => {
+                    error.help(format!("give it a bound: `{name} < n`, or use it alone in a subscript: `x[{name}]`"))
+                }
+            });
         }
     }
 

@@ -129,6 +129,7 @@ impl<'a> Checker<'a> {
             let current = self.arena.node(Kind::State { of, number }, ty, Here { span: state.name.span, ..here });
             self.arena.out.exprs[current].name = Some(state.name.text.clone());
             self.scope.push(&state.name.text, Binding::Value(current));
+            self.first_states.insert(current, *first);
             currents.push(current);
         }
         let mut guard = here.guard;

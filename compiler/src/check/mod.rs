@@ -30,6 +30,7 @@
 //! | `literal` | numbers, named constants and array literals, in the type of their context |
 //! | `untyped` | `let`s of literal expressions, which have no type until they are used |
 //! | `warnings` | the parts of a program without errors that are probably not meant |
+//! | `origins` | where a value got a type that does not fit
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
@@ -74,6 +75,7 @@ mod lift;
 mod literal;
 mod loops;
 mod modules;
+mod origins;
 mod other_languages;
 mod position;
 mod prove;
@@ -93,9 +95,11 @@ mod suffix;
 mod untyped;
 pub mod warnings;
 
+use std::collections::BTreeMap;
+
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
-use ir::checked::Checked;
+use ir::checked::{Checked, ExprId};
 use ir::{Dtype, Origin};
 
 use arena::Arena;
@@ -266,6 +270,8 @@ struct Checker<'a> {
     scope: Scope<'a>,
     /// The names in scope that have no type until they are used.
     untyped: AllUntyped<'a>,
+    /// The value that each state of a loop begins with.
+    first_states: BTreeMap<ExprId, ExprId>,
     /// The requirements of the call so far.
     requirements: Requirements,
     /// The subscripts that are to be settled.
@@ -285,6 +291,7 @@ impl<'a> Checker<'a> {
             arena: Arena::new(),
             scope: Scope::default(),
             untyped: AllUntyped::default(),
+            first_states: BTreeMap::new(),
             requirements: Requirements::default(),
             accesses: Accesses::default(),
             unfinished: Unfinished::default(),

@@ -148,8 +148,10 @@ impl Checker<'_> {
         let (span, q) = (self.ast(q).span, self.expr(q, Some(Dtype::F64), here.guard)?);
         let ty = self.arena.ty(q);
         if !ty.is_scalar() || !ty.dtype.compute().is_float() {
-            let message = format!("`quantile` takes a float from 0 to 1, this is `{}`", self.arena.show_type(ty));
-            self.report.error(Diagnostic::new(codes::DTYPE_EXPECTED, span, message));
+            let message = format!("`quantile` takes a float from 0 to 1, this is {}", self.arena.show_type(ty));
+            let error = Diagnostic::new(codes::DTYPE_EXPECTED, span, message);
+            let help = "for several quantiles: `let y[k] = quantile(x, q[k])`";
+            self.report.error(if ty.is_scalar() { error } else { error.help(help) });
             return None;
         }
         let q = self.arena.widened(q, here);

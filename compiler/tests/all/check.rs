@@ -91,6 +91,22 @@ fn types_do_not_convert() {
 }
 
 #[test]
+fn a_type_that_does_not_fit_is_traced_to_where_it_began() {
+    insta::assert_snapshot!(outcomes(&[
+        "fn f(x: f64[n]) { let w[i] = if x[i] > 0 then 1 - 1 / (n - i) else 1\n let y[i] = x[i] * w[i]\n y }",
+        "fn f(d: bool[n]) -> f64[n] { let w[i] = if d[i] then 1 - 1 / (n - i) else 1\n w }",
+        "fn f(x: f64[n]) { let w[i < n] = i / n\n x * w }",
+        "fn f(x: i64[n]) = log(1 + x / 2)",
+        "fn f(x: f64[n]) { let s = loop s = 0.5, t < 3 { s * 2 }\n x * s }",
+        "fn f(a: f64) = loop y = 1.0, e = inf while e > a { (y / 2, y) }",
+        "fn g(x: f64) = x * x\nfn f(n: i64) { let (y, _) = loop y = 1.0, z = f64(0), t < n { (y / 2, g(y)) }\n y }",
+        "fn f(x: i64[n], k: i64) -> f64[k] { let p[v < k] = mean[i where x[i] < v](if x[i] > 0 then 1.0 else 0.0)\n p }",
+        "fn f(x: f32[n], y: f64[n]) = x * 2.0 + y",
+        "fn f(n: i64) -> f64 = sqrt(n)",
+    ]));
+}
+
+#[test]
 fn shapes_are_decided_or_required() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32[n, m], y: f32[m]) = x + y",
@@ -228,6 +244,8 @@ fn mistakes_of_users_of_numpy_rust_and_julia() {
     insta::assert_snapshot!(outcomes(&[
         "fn f(x: f32[n]) = sum(x) / len(x)",
         "fn f(x: f32[n]) = maximum(x, 0)",
+        "fn f(x: f32[n], y: f32[n]) = cov(x, y)",
+        "fn f(x: f64[n], q: f64[3]) = quantile(x, q)",
         "fn f(x: f32[n], y: f32[n]) = dot(x, y)",
         "fn f(x: i64[n]) = float(x)",
         "fn f(x: f32[n]) = softmax(x)",

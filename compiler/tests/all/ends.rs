@@ -5,6 +5,8 @@ use super::proofs::expect;
 
 const NO_END: &str = "E0125 at `i`: nothing says where the index `i` ends; \
     help: give it a bound: `i < n`, or use it alone in a subscript: `x[i]`";
+const UNDER_CONDITION: &str = "E0125 at `i`: nothing says where the index `i` ends; \
+    help: an access under a condition on `i` does not end it: write `i < n`";
 
 /// A condition on an index, unless it depends on random numbers, keeps the accesses under its `if`
 /// from ending the index.
@@ -12,13 +14,13 @@ const NO_END: &str = "E0125 at `i`: nothing says where the index `i` ends; \
 fn an_access_under_an_if_on_an_index_does_not_end_it() {
     expect(&[
         ("fn f(x: f32[n]) { let p[i] = i > 0 && x[i - 1] > 0; p }", "bool[n + 1]"),
-        ("fn f(x: f32[n]) { let y[i] = if mod(i, 2) == 0 then x[i] else 0; y }", NO_END),
+        ("fn f(x: f32[n]) { let y[i] = if mod(i, 2) == 0 then x[i] else 0; y }", UNDER_CONDITION),
         ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < 0.5 then x[i] else 0; y }", "f32[n]"),
         ("fn f(x: f32[n], s: i64) { let y[i] = if exp(uniform(s, i)) < 2 then x[i] else 0; y }", "f32[n]"),
         ("fn f(x: f32[n], s: i64) { let y[i] = if !(uniform(s, i) < 0.5) then x[i] else 0; y }", "f32[n]"),
         ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < 0.5 && s > 0 then x[i] else 0; y }", "f32[n]"),
-        ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < 0.5 && i > 0 then x[i] else 0; y }", NO_END),
-        ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < f32(i) then x[i] else 0; y }", NO_END),
+        ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < 0.5 && i > 0 then x[i] else 0; y }", UNDER_CONDITION),
+        ("fn f(x: f32[n], s: i64) { let y[i] = if uniform(s, i) < f32(i) then x[i] else 0; y }", UNDER_CONDITION),
     ]);
 }
 
