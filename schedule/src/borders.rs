@@ -33,14 +33,41 @@ const MOST: usize = 256;
 pub fn borders(scheduled: &mut Scheduled, choice: &mut Choice) {
     let Scheduled { machine, program, parts, .. } = scheduled;
     for part in parts.iter_mut().filter(|_| machine.splits_borders) {
-        let kernel = &mut part.kernel;
-        for statement in std::mem::take(&mut kernel.body) {
-            let l = if let Statement::Loop(l) = &statement { Some(l) } else { None };
-            match l.and_then(|l| split(program, kernel, l)).filter(|_| choice.grants(true)) {
-                Some(loops) => kernel.body.extend(loops),
-                None => kernel.body.push(statement),
+        let original = part.kernel.clone();
+        let body = std::mem::take(&mut part.kernel.body);
+        let mut pass = Pass { program, original: &original, kernel: &mut part.kernel, choice };
+        part.kernel.body = pass.block(body, true);
+    }
+}
+
+struct Pass<'a> {
+    program: &'a mut Program,
+    /// The kernel before the pass.
+    original: &'a Kernel,
+    kernel: &'a mut Kernel,
+    choice: &'a mut Choice,
+}
+
+impl Pass<'_> {
+    /// Splits the loops of a block: at the top of a kernel all, elsewhere serial ones. (Ranges of
+    /// iterations run at the top, and one loop inside is better than several short ones.)
+    fn block(&mut self, block: Block, top: bool) -> Block {
+        let mut out = vec![];
+        for mut statement in block {
+            for inner in statement.blocks_mut() {
+                *inner = self.block(std::mem::take(inner), false);
+            }
+            if let Statement::Loop(l) = &statement
+                && (top || l.kind == LoopKind::Serial)
+                && let Some(loops) = split(self.program, self.original, self.kernel, l, top)
+                && self.choice.grants(true)
+            {
+                out.extend(loops);
+            } else {
+                out.push(statement);
             }
         }
+        out
     }
 }
 
@@ -51,12 +78,15 @@ struct Border {
     high: i64,
 }
 
-/// The loops in place of one with branches at its borders.
-fn split(program: &mut Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> {
+/// The loops in place of one with branches at its borders, which stands at the top of the original
+/// kernel or in a loop of it.
+fn split(program: &mut Program, original: &Kernel, kernel: &mut Kernel, l: &Loop, top: bool) -> Option<Block> {
     let mut statements = 0;
     visit::for_each_statement(&l.body, &mut |_| statements += 1);
     let flat = l.body.iter().all(|s| !s.repeats());
-    if l.kind != LoopKind::Parallel || !flat || statements > MOST || guarded(&l.body) == 0 {
+    let serial = l.kind == LoopKind::Serial;
+    let splits = l.kind == LoopKind::Parallel && flat || serial && l.dims.len() == 1;
+    if !splits || statements > MOST || guarded(&l.body) == 0 {
         return None;
     }
     // One loop may load elements where it stores others; several have to keep them apart.
@@ -64,12 +94,12 @@ fn split(program: &mut Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> 
     let in_place = |members: &Vec<BufferId>| {
         members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
     };
-    let in_scratch = stored.iter().any(|buffer| is_scratch(program, *buffer));
-    if in_scratch || program.slots.values().any(in_place) {
+    let in_scratch = top && stored.iter().any(|buffer| is_scratch(program, *buffer));
+    if in_scratch || !serial && program.slots.values().any(in_place) {
         return None;
     }
     let lengths = l.dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;
-    let (borders, comparisons) = find(kernel, l, &lengths);
+    let (borders, comparisons) = find(original, l, &lengths);
     if borders.iter().all(|border| border.low + border.high == 0) {
         return None;
     }
@@ -90,6 +120,7 @@ fn split(program: &mut Program, kernel: &mut Kernel, l: &Loop) -> Option<Block> 
         }
     }
     loops.push(Statement::Loop(interior));
+    // (A serial loop has a border at its beginning alone, so this is its order.)
     Some(splitter.before.into_iter().chain(loops).collect())
 }
 
@@ -104,6 +135,7 @@ fn guarded(block: &Block) -> usize {
 }
 
 /// The border of each index, and the comparisons that it decides, with their values in the interior.
+/// Those at the end of a serial loop stay, because a border there would run backwards.
 fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<ValueId, bool>) {
     let mut affine: BTreeMap<ValueId, Affine<IndexId>> = BTreeMap::new();
     let mut borders = vec![Border::default(); l.dims.len()];
@@ -146,7 +178,7 @@ fn find(kernel: &Kernel, l: &Loop, lengths: &[Size]) -> (Vec<Border>, BTreeMap<V
                     border.low = border.low.max(low - i64::from(sabotage::on(Bug::NarrowBorder)));
                     matches!(op, CompareOp::Ne | CompareOp::Gt | CompareOp::Ge)
                 }
-                (_, Some(high)) if high <= WIDEST => {
+                (_, Some(high)) if high <= WIDEST && l.kind == LoopKind::Parallel => {
                     border.high = border.high.max(high);
                     matches!(op, CompareOp::Ne | CompareOp::Lt | CompareOp::Le)
                 }
@@ -232,14 +264,14 @@ impl Splitter<'_> {
         copier.copy(&self.l.body, &mut body);
         let mut became = BTreeMap::new();
         visit::for_each_op(&self.l.body, &mut |value, _| _ = became.insert(value, copier.value(value)));
-        let parallel = |dims, body| Loop { dims, kind: LoopKind::Parallel, body };
+        let of_kind = |dims, body| Loop { dims, kind: self.l.kind.clone(), body };
         // The loop over the border itself stays inside, so that the others are ranges of known
         // lengths, which threads share.
         if end.is_some() && at > 0 {
             let inner = dims.split_off(at);
-            body = vec![Statement::Loop(parallel(inner, body))];
+            body = vec![Statement::Loop(of_kind(inner, body))];
         }
-        (parallel(dims, body), became)
+        (of_kind(dims, body), became)
     }
 
     /// The interior, without the branches that it decides.

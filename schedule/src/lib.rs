@@ -8,6 +8,8 @@
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
 //! | `borders` | splits loops with branches at their borders into the interior and the borders |
 //! | `hoist` | hoists bounds checks of gathered indices out of loops |
+//! | `carry` | keeps elements that serial loops store in values, for their next iterations |
+//! | `jam` | runs several rows of a parallel loop together if each is a serial loop |
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
 //! | `keyed` | expands reductions by key into loops over chunks, as a part of `split` |
@@ -24,9 +26,11 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod borders;
+pub mod carry;
 pub mod checks;
 pub mod columns;
 pub mod forward;
+pub mod jam;
 pub mod keyed;
 mod maker;
 pub mod phases;

@@ -8,9 +8,11 @@ use ir::sched::{Machine, Scheduled, verify};
 use ir::verify::VerifyError;
 
 use crate::borders::borders;
+use crate::carry::carry;
 use crate::checks::hoist;
 use crate::columns::columns;
 use crate::forward::forward;
+use crate::jam::jam;
 use crate::phases::phases;
 use crate::prepare::prepare;
 use crate::split::split;
@@ -21,8 +23,14 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 4] =
-    [("prepare", prepare), ("forward", forward), ("borders", borders), ("hoist", hoist)];
+pub const REWRITES: [(&str, Pass); 6] = [
+    ("prepare", prepare),
+    ("forward", forward),
+    ("borders", borders),
+    ("hoist", hoist),
+    ("carry", carry),
+    ("jam", jam),
+];
 
 /// The passes that split the kernels into parts, with their names.
 pub const SPLITS: [(&str, Pass); 5] =

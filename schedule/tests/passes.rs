@@ -8,7 +8,7 @@ use ir::nest::Program;
 use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
-use schedule::{borders, checks, columns, forward, phases, prepare, schedule_with, split, tile, transpose};
+use schedule::{borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, tile, transpose};
 
 /// A program with one kernel and the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
@@ -114,6 +114,43 @@ fn loops_are_split_at_their_borders() {
         store %y[i, j], v4 }";
     let text = after(&[borders::borders], &program(arrays, body), Machine::CPU).to_string();
     assert_eq!(text.matches("parallel").count(), 1, "{text}");
+}
+
+/// `y[t] = x[t] + y[t - 1]` from the second element on.
+const RECURRENCE: &str = "v0 = const i64 0 serial t < m {
+    v1 = affine t v2 = eq v1, v0 v3 = load %x[i, t]
+    v6 = if v2 { yield v3 } else { v4 = load %y[i, t - 1] v5 = add v3, v4 yield v5 }
+    store %y[i, t], v6 }";
+
+/// The first element is computed on its own, and loaded before the others. Where loops are not
+/// split, the branch that is not taken there says that no element is loaded before the first.
+#[test]
+fn recurrences_keep_their_elements_in_values() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[n, m]";
+    let program = program(arrays, &format!("parallel i < n {{ {RECURRENCE} }}"));
+    assert_snapshot!("carried_behind_a_border", after(&[borders::borders, carry::carry], &program, Machine::CPU));
+    assert_snapshot!("carried", after(&[borders::borders, carry::carry], &program, Machine::PTX));
+    assert_snapshot!("jammed", after(&[borders::borders, carry::carry, jam::jam], &program, Machine::CPU));
+}
+
+/// Elements from further back move on from value to value; those that only some iterations load
+/// stay in memory, and so do those at places that data selects.
+#[test]
+fn only_elements_at_fixed_distances_are_kept() {
+    let arrays = "input 0 %x: f32[n] output 0 %y: f32[n + 3]";
+    let fibonacci = "serial t < n { v0 = load %y[t] v1 = load %y[t + 2] v2 = add v0, v1 store %y[t + 3], v2 }";
+    assert_snapshot!("carried_from_further_back", after(&[carry::carry], &program(arrays, fibonacci), Machine::CPU));
+    let stays = |body: &str| {
+        let text = after(&[carry::carry], &program(arrays, body), Machine::CPU).to_string();
+        assert!(!text.contains("while"), "{text}");
+    };
+    stays(
+        "serial t < n { v0 = load %x[t] v1 = const f32 0.0 v2 = gt v0, v1
+        v4 = if v2 { v3 = load %y[t] yield v3 } else { yield v0 } store %y[t + 1], v4 }",
+    );
+    stays("serial t < n { v0 = affine t v1 = load %y[t] store %y[v0], v1 }");
+    stays("serial t < n { v1 = load %y[0] store %y[t + 1], v1 }");
+    stays("serial t < n { v0 = load %x[t] store %y[t], v0 }");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! on behalf of all.
 
 use ir::linear::mergeable;
-use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Reduction, Statement, ValueId, While};
+use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Statement, ValueId, While};
 use ir::sabotage::{self, Bug};
-use ir::{Monoid, Size};
+use ir::{Monoid, Size, visit};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
@@ -147,10 +147,9 @@ impl Emitter<'_> {
                 self.settle(&l.body);
             }
             (_, ExecScope::Column) => self.column_loop(l),
-            // One thread needs no barriers between the iterations.
-            (LoopKind::Serial, ExecScope::Block) if self.mapping.sync_scope == SyncScope::Block && is_flat(&l.body) => {
+            (LoopKind::Serial, _) if self.runs_alone(&l.body) => {
                 self.sync();
-                self.one_for_all(l, &[]);
+                self.one_for_all(&Statement::Loop(l.clone()), &[]);
             }
             (LoopKind::Parallel | LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _) => {
                 self.nest(&l.dims, &l.body)
@@ -158,7 +157,7 @@ impl Emitter<'_> {
             (LoopKind::Reduce(reductions), ExecScope::Thread) => self.reduce_alone(l, reductions),
             (LoopKind::Reduce(reductions), ExecScope::Block) => self.reduce_together(l, reductions),
             (LoopKind::Scan, ExecScope::Thread) => self.scan_alone(l),
-            (LoopKind::Scan, ExecScope::Block) => self.one_for_all(l, &[]),
+            (LoopKind::Scan, ExecScope::Block) => self.one_for_all(&Statement::Loop(l.clone()), &[]),
         }
     }
 
@@ -181,6 +180,12 @@ impl Emitter<'_> {
     /// A loop that carries values from step to step in registers. In a block, all threads have the
     /// same state and take the same steps, so its reductions may synchronize.
     pub(super) fn carried(&mut self, w: &While) {
+        let stores = !visit::stores(&w.body).is_empty();
+        if stores && self.runs_alone(&w.body) {
+            let results: Vec<ValueId> = w.state.iter().map(|state| state.result).collect();
+            self.sync();
+            return self.one_for_all(&Statement::While(w.clone()), &results);
+        }
         let (index, extent) = &w.counter;
         let extent = self.extent(extent);
         let zero = self.int(0);
@@ -223,10 +228,16 @@ impl Emitter<'_> {
         self.b().copy(value)
     }
 
+    /// Whether one thread runs a serial loop for its block: it needs no barriers between the
+    /// iterations.
+    fn runs_alone(&self, body: &Block) -> bool {
+        let mapping = &self.mapping;
+        mapping.exec_scope == ExecScope::Block && mapping.sync_scope == SyncScope::Block && is_flat(body)
+    }
+
     /// One thread runs the loop and the others wait. The results are broadcast through shared
     /// memory.
-    pub(super) fn one_for_all(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let results: Vec<ValueId> = reductions.iter().flat_map(|r| r.results.iter().copied()).collect();
+    pub(super) fn one_for_all(&mut self, statement: &Statement, results: &[ValueId]) {
         // How a value is stored does not depend on the reduction, so any fold of its type will do.
         let fold_of = |e: &Self, v: ValueId| Merging::Fold(Fold { op: Monoid::Max, dtype: e.dtype(v) });
         let size = results.iter().map(|v| fold_of(self, *v).place(self.program)).max().unwrap_or(1);
@@ -235,7 +246,7 @@ impl Emitter<'_> {
         let place = |k: usize| Address { base: None, offset: at + size * k as i64 };
         let first = self.is_first();
         self.when(first, |e| {
-            e.in_exec_scope(ExecScope::Thread, |e| e.statement(&Statement::Loop(l.clone())));
+            e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement));
             for (k, v) in results.iter().enumerate() {
                 let (fold, value) = (fold_of(e, *v), e.value(*v));
                 let state = number(e.b(), value);
@@ -249,7 +260,7 @@ impl Emitter<'_> {
             self.define_state(&[*v], fold, &state);
         }
         // The shared memory is about to be reused.
-        if !reductions.is_empty() {
+        if !results.is_empty() {
             self.b().barrier();
         }
         self.b().give_back(Space::Shared, bytes);

@@ -233,7 +233,8 @@ impl Emitter<'_> {
         // overwritten.
         let again = passes.len() > 1 && !visit::stores(&l.body).is_empty();
         if again || !(joins || only(Order::Lanes) || only(Order::Blocks)) {
-            self.one_for_all(l, reductions);
+            let results: Vec<ValueId> = reductions.iter().flat_map(|r| r.results.iter().copied()).collect();
+            self.one_for_all(&Statement::Loop(l.clone()), &results);
             return;
         }
         let run = if self.mapping.runs { chunks_together(self.program, reductions, |v| self.dtype(v)) } else { 1 };

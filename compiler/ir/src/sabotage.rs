@@ -82,6 +82,8 @@ bugs! {
     CheckedBound = "cpu nest", "a subscript may be the length of its axis";
     TileReach = "time tiles", "iterations of a loop over kernels lag one row too little behind each other";
     NarrowBorder = "borders", "the border at the beginning of an axis lacks one element";
+    KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
+    JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
     EqualPlaces = "sort", "equal elements change places";
     LostDigit = "sort", "elements are not sorted by the last digit of their keys";
     KeyedSum = "keyed", "each chunk merges the elements of the first";

@@ -416,7 +416,7 @@ impl<'p> Checker<'p> {
                 Ok(())
             }
             Statement::Loop(l) => self.loop_(statement, l, context),
-            Statement::While(w) => self.while_(statement, w),
+            Statement::While(w) => self.while_(statement, w, context),
             Statement::Contract(c) => self.contract(statement, c, context),
         }
     }
@@ -477,7 +477,7 @@ impl<'p> Checker<'p> {
         Ok(())
     }
 
-    fn while_(&mut self, statement: &Statement, w: &While) -> Result {
+    fn while_(&mut self, statement: &Statement, w: &While, context: Context) -> Result {
         let s = Some(statement);
         let dims = std::slice::from_ref(&w.counter);
         self.extents(statement, dims)?;
@@ -489,8 +489,9 @@ impl<'p> Checker<'p> {
         for state in &w.state {
             self.define_as(statement, state.current, self.values[state.first])?;
         }
-        let inner = Context { stores: Err("a `while` stores nothing"), within: Within::Other };
+        let mut inner = Context { within: Within::Other, ..context };
         if let Some(condition) = &w.condition {
+            inner.stores = Err("a `while` with a condition stores nothing");
             self.block(s, &condition.body, inner, &[condition.value])?;
             if self.values[condition.value] != Dtype::Bool {
                 return self.fail(s, format!("{} is {}, expected bool", condition.value, self.values[condition.value]));

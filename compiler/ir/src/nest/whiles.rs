@@ -58,7 +58,8 @@ pub struct While {
     pub state: Vec<State>,
     /// Whether there is another step; without one, only the counter ends the loop.
     pub condition: Option<Condition>,
-    /// Computes the next state. It stores nothing.
+    /// Computes the next state. Without a condition it may store, as the body of a serial loop
+    /// does.
     pub body: Block,
 }
 

@@ -25,6 +25,8 @@ pub struct Machine {
     pub hoists_checks: bool,
     /// Whether loops with branches at their borders are split.
     pub splits_borders: bool,
+    /// How many iterations run together if each is a chain of dependent steps.
+    pub jams: i64,
     /// The maximum number of operations of a kernel, with functions inlined, if there is a limit.
     pub operations: Option<usize>,
 }
@@ -86,6 +88,7 @@ impl Machine {
         keyed_group: 4,
         hoists_checks: true,
         splits_borders: true,
+        jams: 4,
         operations: Some(20_000),
     };
 
@@ -108,6 +111,7 @@ impl Machine {
         keyed_group: 1,
         hoists_checks: false,
         splits_borders: false,
+        jams: 1,
         operations: None,
     };
 

@@ -147,7 +147,8 @@ fn refused(body: &str, message: &str) {
 
 #[test]
 fn rules() {
-    refused("v1 = while t < 3 with v2 = v0 do { store %y[i], v2 yield v2 }", "a `while` stores nothing");
+    let stores = "v1 = while t < 3 with v2 = v0 if { v3 = const bool true yield v3 } do { store %y[i], v2 yield v2 }";
+    refused(stores, "a `while` with a condition stores nothing");
     refused("v1 = while t < 3 with v2 = v9 do { yield v2 }", "v9 is not defined here");
     refused("v1 = while t < 3 with v2 = v0 do { yield v2 } store %y[i], v2", "v2 is not defined here");
     refused("v1 = while t < 3 with v2 = v0 do { v3 = neg v1 yield v3 }", "v1 is not defined here");
