@@ -35,10 +35,12 @@
 //! ```
 //!
 //! The last pass stores what the sort stores. It decodes an element from its key; for anything else
-//! that an iteration stores, the passes carry its number along. The length decides when the program
-//! runs: the loops of the other two ways then have no iterations.
+//! that an iteration stores, the passes carry its number along. If the program reads only a few
+//! places of the result, the others are not sorted (`select`). The length decides when the program
+//! runs: the loops of the other ways then have no iterations.
 
 mod radix;
+pub mod select;
 
 use std::collections::BTreeSet;
 
@@ -51,7 +53,8 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
 
 use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
-use radix::Radix;
+use radix::{Radix, Sorted};
+use select::Reads;
 
 /// Rows of at least this length are long: comparing all pairs would take longer than counting
 /// digits.
@@ -59,7 +62,7 @@ const LONG: i64 = 256;
 
 /// The loops in place of a statement that is a sort, or a parallel loop around one. `None` for any
 /// other.
-pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement) -> Option<Expanded> {
+pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement, reads: &Reads) -> Option<Expanded> {
     let Rows { outer, before, inner } = rows_of(statement)?;
     let [(index, extent)] = &inner.dims[..] else { return None };
     let length = extent.as_size()?.clone();
@@ -71,10 +74,12 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement)
     let name = visit::stores(&inner.body).first().map(|buffer| program.buffers[*buffer].name.clone())?;
     let stored = needed(&inner.body, |s| matches!(s, Statement::Store { .. }), &[], &[by, place]);
     let mentions = visit::free_indices(&stored).contains(index);
-    // One of the three is 1, the others are 0.
+    // One of the four is 1, the others are 0.
     let short = below(&length, LONG);
     let middle = &below(&length, radix::CHUNK) - &short;
-    let long = &Size::constant(1) - &below(&length, radix::CHUNK);
+    let wanted = reads.wanted(&stored, place);
+    let selects = wanted.as_ref().map_or(Size::constant(0), |wanted| select::pays(wanted, &length));
+    let long = &(&Size::constant(1) - &below(&length, radix::CHUNK)) - &selects;
     let result = Stored { before, statements: &stored, by, place, index: *index };
     let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length };
     let keys = sort.buffer("keys", key.word, std::slice::from_ref(&sort.length.clone()));
@@ -82,14 +87,19 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement)
     if !short.is_zero() {
         loops.push(sort.compare(&result, keys, &short));
     }
-    let by_radix = &sort.length * &(&middle + &long);
+    let by_radix = &sort.length * &(&(&middle + &long) + &selects);
     if !by_radix.is_zero() {
         let radix = Radix::new(&mut sort, keys, mentions, &by_radix);
         if !middle.is_zero() {
             loops.push(radix.rows(&mut sort, &result, &middle));
         }
         if !long.is_zero() {
-            loops.extend(radix.passes(&mut sort, &result, &long));
+            loops.extend(radix.passes(&mut sort, &result, &Sorted { when: &long, only: None }));
+        }
+        if let Some(wanted) = wanted.filter(|_| !selects.is_zero()) {
+            let (selected, select) = select::select(&mut sort, &radix, &wanted, &selects);
+            loops.extend(select);
+            loops.extend(radix.passes(&mut sort, &result, &Sorted { when: &selects, only: Some(&selected) }));
         }
     }
     Some(Expanded { loops, joins: vec![] })
@@ -259,6 +269,12 @@ impl Sort<'_> {
         copier.copy(result.statements, body);
     }
 
+    /// A parallel loop over the chunks of each row.
+    fn over_chunks(&self, chunk: IndexId, chunks: Size, body: Block) -> Loop {
+        let dims = [vec![(chunk, Extent::size(chunks))], self.outer.clone()].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
     /// The subscripts of an element of the row.
     fn row(&self, at: &[Subscript]) -> Vec<Subscript> {
         [&subscripts(&self.outer), at].concat()
@@ -267,6 +283,17 @@ impl Sort<'_> {
     /// A temporary that has such an array for each row.
     fn buffer(&mut self, part: &str, dtype: Dtype, inner: &[Size]) -> BufferId {
         self.maker.buffer(&self.name, part, dtype, [&self.rows, inner].concat(), Role::Temp)
+    }
+
+    /// A parallel loop over the rows, if `when` is 1.
+    fn over_rows(&mut self, when: &Size, body: Block) -> Loop {
+        let dims = [vec![(self.maker.index("whole"), Extent::size(when.clone()))], self.outer.clone()].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
+    /// Stores an element of a buffer that has an array for each row.
+    fn stored(&self, buffer: BufferId, at: &[Subscript], value: ValueId) -> Statement {
+        Statement::Store { buffer, at: self.row(at), value }
     }
 
     fn load(&mut self, body: &mut Block, buffer: BufferId, at: &[Subscript]) -> ValueId {

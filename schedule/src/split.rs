@@ -18,6 +18,7 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_scalar, prefixes_in_chunks};
 use ir::{Affine, Dtype, Order, Size, visit};
 
+use crate::sort::select::Reads;
 use crate::{keyed, sort};
 
 /// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
@@ -42,16 +43,17 @@ enum Way {
 /// Splits kernels that are still in one piece.
 pub fn split(scheduled: &mut Scheduled, choice: &mut Choice) {
     let machine = scheduled.machine;
+    let reads = Reads::of(&scheduled.program, &scheduled.parts);
     scheduled.rewrite(
         |program, part| {
-            if part.run == Run::Whole { parts(program, &machine, part, choice) } else { vec![part] }
+            if part.run == Run::Whole { parts(program, &machine, &reads, part, choice) } else { vec![part] }
         },
     );
 }
 
 /// The parts of a kernel in the order in which they run. The temporaries that they need are added
 /// to the program.
-fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Choice) -> Vec<Part> {
+fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, choice: &mut Choice) -> Vec<Part> {
     let Part { of, mut kernel, mut joins, .. } = whole;
     // A hoisted check stays in another part than the loop that it comes from, because the loop may
     // overwrite what the check reads.
@@ -59,7 +61,7 @@ fn parts(program: &mut Program, machine: &Machine, whole: Part, choice: &mut Cho
     let mut ways = vec![];
     for statement in std::mem::take(&mut kernel.body) {
         let expanded = keyed::expand(program, machine, &mut kernel, &statement);
-        if let Some(expanded) = expanded.or_else(|| sort::expand(program, &mut kernel, &statement)) {
+        if let Some(expanded) = expanded.or_else(|| sort::expand(program, &mut kernel, &statement, reads)) {
             for l in expanded.loops {
                 ways.push(if l.kind == LoopKind::Parallel { Way::Own(Run::Ranges) } else { Way::Whole });
                 kernel.body.push(Statement::Loop(l));

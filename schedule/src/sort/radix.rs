@@ -7,6 +7,7 @@ use ir::nest::{
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Order, Scalar, Size};
 
+use super::select::Selected;
 use super::{Sort, Stored};
 
 /// The bits of a digit.
@@ -19,42 +20,57 @@ pub(super) const CHUNK: i64 = 1 << 14;
 /// The arrays of a sort by radix.
 pub(super) struct Radix {
     /// The keys before and after each pass, in turn.
-    keys: [BufferId; 2],
+    pub keys: [BufferId; 2],
     /// The numbers of the elements, likewise; none if nothing that is stored needs them.
-    numbers: Option<[BufferId; 2]>,
+    pub numbers: Option<[BufferId; 2]>,
 }
 
-/// A counter for each digit.
-struct Table {
-    buffer: BufferId,
+/// A number for each digit.
+pub(super) struct Table {
+    pub buffer: BufferId,
     /// The subscripts in front of the digit.
-    lead: Vec<Subscript>,
+    pub lead: Vec<Subscript>,
 }
 
 impl Table {
-    fn at(&self, digit: Subscript) -> Vec<Subscript> {
+    pub fn at(&self, digit: Subscript) -> Vec<Subscript> {
         [&self.lead[..], &[digit]].concat()
     }
 }
 
 /// Elements that one iteration takes in turn.
-struct Elements {
-    index: IndexId,
-    extent: Extent,
+pub(super) struct Elements {
+    pub index: IndexId,
+    pub extent: Extent,
     /// The number of the element in its row.
-    number: Affine<IndexId>,
+    pub number: Affine<IndexId>,
+}
+
+/// Some bits of a key.
+#[derive(Clone, Copy)]
+pub(super) struct Digit {
+    /// The lowest of them, in the type of the keys.
+    pub shift: ValueId,
+    pub bits: usize,
+}
+
+/// The elements of each row that passes over chunks sort.
+pub(super) struct Sorted<'a> {
+    /// 1 if rows are sorted in this way, otherwise 0.
+    pub when: &'a Size,
+    /// If not all of them are sorted, which.
+    pub only: Option<&'a Selected>,
 }
 
 /// A pass over elements, for one digit.
 struct Pass<'a> {
     /// The array of keys that it reads; it stores to the other one.
     from: usize,
-    /// The lowest bit of the digit, in the type of the keys.
-    shift: ValueId,
+    digit: Digit,
     /// Whether the elements are still in order, so that their numbers need not be stored yet.
     first: bool,
-    /// In the last pass: what the sort stores, in place of keys.
-    last: Option<&'a Stored<'a>>,
+    /// In the last pass: what the sort stores, in place of keys, and which elements are sorted.
+    last: Option<(&'a Stored<'a>, Option<&'a Selected>)>,
 }
 
 impl Radix {
@@ -88,9 +104,9 @@ impl Radix {
             let shift = first.add(&Affine::constant((from * BITS) as i64));
             let shift = sort.maker.define(&mut passes, Op::Affine(shift));
             let shift = sort.maker.define(&mut passes, Op::Cast(sort.key.word, shift));
-            let pass = Pass { from, shift, first: false, last: None };
+            let pass = Pass { from, digit: Digit { shift, bits: BITS }, first: false, last: None };
             let all = Elements::of_row(sort);
-            passes.extend(self.count(sort, &pass, &all, &counts));
+            passes.extend(count(sort, self.keys[from], pass.digit, &all, &counts));
             passes.push(begin(sort, &counts, None, &places));
             let all = Elements::of_row(sort);
             passes.push(self.distribute(sort, &pass, &all, &places));
@@ -107,15 +123,14 @@ impl Radix {
         sort.store(&mut each, stored, key, place, number.map_or(at, Subscript::Value));
         let dims = vec![(element, Extent::size(sort.length.clone()))];
         body.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body: each }));
-        let dims = [vec![(sort.maker.index("whole"), Extent::size(when.clone()))], sort.outer.clone()].concat();
-        Loop { dims, kind: LoopKind::Parallel, body }
+        sort.over_rows(when, body)
     }
 
     /// The loops of all passes over rows that are sorted in chunks. The last one stores what the
-    /// sort stores. They have no iterations if `when` is 0.
-    pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, when: &Size) -> Vec<Loop> {
+    /// sort stores.
+    pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, sorted: &Sorted<'_>) -> Vec<Loop> {
         let [chunks, digits] =
-            [sort.length.ceil_div(&Size::constant(CHUNK)), Size::constant(DIGITS)].map(|n| &n * when);
+            [sort.length.ceil_div(&Size::constant(CHUNK)), Size::constant(DIGITS)].map(|n| &n * sorted.when);
         let shape = [chunks.clone(), digits.clone()];
         let [counts, befores, places] =
             ["counts", "befores", "places"].map(|part| sort.buffer(part, Dtype::I64, &shape));
@@ -123,54 +138,34 @@ impl Radix {
         let mut loops = vec![];
         let passes = sort.key.word.bytes() * 8 / BITS;
         let table = |sort: &Sort<'_>, buffer, chunk| Table { buffer, lead: sort.row(&[Subscript::index(chunk)]) };
-        let over_chunks = |sort: &Sort<'_>, chunk, body| {
-            let dims = [vec![(chunk, Extent::size(chunks.clone()))], sort.outer.clone()].concat();
-            Loop { dims, kind: LoopKind::Parallel, body }
-        };
         for number in 0..passes {
-            let digit = if sabotage::on(Bug::LostDigit) { number.min(passes.saturating_sub(2)) } else { number };
-            let shift = sort.key.constant((digit * BITS) as u64);
-            let last = (number + 1 == passes).then_some(stored);
-            let pass = |shift| Pass { from: number % 2, shift, first: number == 0, last };
+            let lowest = if sabotage::on(Bug::LostDigit) { number.min(passes.saturating_sub(2)) } else { number };
+            let shift = sort.key.constant((lowest * BITS) as u64);
+            let last = (number + 1 == passes).then_some((stored, sorted.only));
+            // Selected keys have gone to the second array, with their numbers.
+            let from = (number + usize::from(sorted.only.is_some())) % 2;
+            let first = number == 0 && sorted.only.is_none();
 
             let chunk = sort.maker.index("chunk");
             let mut body = vec![];
-            let elements = Elements::of_chunk(sort, chunk, &mut body);
-            let own = pass(sort.maker.define(&mut body, shift.clone()));
-            body.extend(self.count(sort, &own, &elements, &table(sort, counts, chunk)));
-            loops.push(over_chunks(sort, chunk, body));
+            let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
+            let digit = Digit { shift: sort.maker.define(&mut body, shift.clone()), bits: BITS };
+            body.extend(count(sort, self.keys[from], digit, &elements, &table(sort, counts, chunk)));
+            loops.push(sort.over_chunks(chunk, chunks.clone(), body));
 
             loops.push(add_up(sort, counts, befores, totals, [&chunks, &digits]));
 
             let chunk = sort.maker.index("chunk");
-            let mut body = last.map_or(vec![], |last| last.before.to_vec());
+            let mut body = last.map_or(vec![], |(last, _)| last.before.to_vec());
             let [befores, places] = [befores, places].map(|buffer| table(sort, buffer, chunk));
             let totals = Table { buffer: totals, lead: sort.row(&[]) };
             body.push(begin(sort, &totals, Some(&befores), &places));
-            let elements = Elements::of_chunk(sort, chunk, &mut body);
-            let own = pass(sort.maker.define(&mut body, shift));
-            body.push(self.distribute(sort, &own, &elements, &places));
-            loops.push(over_chunks(sort, chunk, body));
+            let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
+            let digit = Digit { shift: sort.maker.define(&mut body, shift), bits: BITS };
+            body.push(self.distribute(sort, &Pass { from, digit, first, last }, &elements, &places));
+            loops.push(sort.over_chunks(chunk, chunks.clone(), body));
         }
         loops
-    }
-
-    /// Counts the digits of some elements.
-    fn count(&self, sort: &mut Sort<'_>, pass: &Pass<'_>, elements: &Elements, counts: &Table) -> Block {
-        let digit = sort.maker.index("digit");
-        let mut clear = vec![];
-        let zero = sort.maker.define(&mut clear, Op::Constant(Scalar::I64(0)));
-        clear.push(Statement::Store { buffer: counts.buffer, at: counts.at(Subscript::index(digit)), value: zero });
-        let dims = vec![(digit, Extent::size(Size::constant(DIGITS)))];
-        let clear = Loop { dims, kind: LoopKind::Parallel, body: clear };
-        let mut body = vec![];
-        let key = sort.load(&mut body, self.keys[pass.from], &[Subscript::Affine(elements.number.clone())]);
-        let digit = digit_of(sort, &mut body, key, pass.shift);
-        let one = sort.maker.define(&mut body, Op::Constant(Scalar::I64(1)));
-        let at = counts.at(Subscript::Value(digit));
-        body.push(Statement::Scatter { buffer: counts.buffer, at, value: one, monoid: Monoid::Sum });
-        let dims = vec![(elements.index, elements.extent.clone())];
-        [clear, Loop { dims, kind: LoopKind::Serial, body }].map(Statement::Loop).to_vec()
     }
 
     /// Stores some elements at their places. Each place is that of the next element with its digit.
@@ -178,7 +173,7 @@ impl Radix {
         let (mut body, to) = (vec![], 1 - pass.from);
         let at = Subscript::Affine(elements.number.clone());
         let key = sort.load(&mut body, self.keys[pass.from], std::slice::from_ref(&at));
-        let digit = places.at(Subscript::Value(digit_of(sort, &mut body, key, pass.shift)));
+        let digit = places.at(Subscript::Value(pass.digit.of(sort, &mut body, key)));
         let place = sort.maker.define(&mut body, Op::Load { buffer: places.buffer, view: None, at: digit.clone() });
         let number = self.numbers.map(|numbers| match pass.first {
             true => sort.maker.define(&mut body, Op::Affine(elements.number.clone())),
@@ -194,8 +189,11 @@ impl Radix {
                     body.push(Statement::Store { buffer: numbers[to], at, value: number });
                 }
             }
-            // Where no number is carried along, nothing mentions it.
-            Some(stored) => sort.store(&mut body, stored, key, place, number.map_or(at, Subscript::Value)),
+            Some((stored, only)) => {
+                let place = only.map_or(place, |only| only.place(sort, &mut body, key, place));
+                // Where no number is carried along, nothing mentions it.
+                sort.store(&mut body, stored, key, place, number.map_or(at, Subscript::Value));
+            }
         }
         let dims = vec![(elements.index, elements.extent.clone())];
         Statement::Loop(Loop { dims, kind: LoopKind::Serial, body })
@@ -216,15 +214,49 @@ impl Elements {
         Elements { index, extent: Extent::size(sort.length.clone()), number: Affine::index(index) }
     }
 
-    /// The elements of a chunk.
-    fn of_chunk(sort: &mut Sort<'_>, chunk: IndexId, body: &mut Block) -> Elements {
-        let first = Affine::index(chunk).scale(&Size::constant(CHUNK));
-        let left = Affine::size(sort.length.clone()).sub(&first);
-        let [left, most] = [left, Affine::constant(CHUNK)].map(|a| sort.maker.define(body, Op::Affine(a)));
+    /// The elements of a chunk of `most`, of those that are sorted.
+    pub fn of_chunk(
+        sort: &mut Sort<'_>,
+        chunk: IndexId,
+        most: i64,
+        only: Option<&Selected>,
+        body: &mut Block,
+    ) -> Elements {
+        let first = Affine::index(chunk).scale(&Size::constant(most));
+        let left = match only {
+            None => {
+                let left = Affine::size(sort.length.clone()).sub(&first);
+                sort.maker.define(body, Op::Affine(left))
+            }
+            Some(only) => {
+                let number = sort.load(body, only.number, &[]);
+                let first = sort.maker.define(body, Op::Affine(first.clone()));
+                sort.maker.define(body, Op::Binary(BinaryOp::Sub, number, first))
+            }
+        };
+        let most = sort.maker.define(body, Op::Affine(Affine::constant(most)));
         let length = sort.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
         let index = sort.maker.index("element");
         Elements { index, extent: Extent::Value(length), number: first.add(&Affine::index(index)) }
     }
+}
+
+/// Counts the digits of the keys of some elements.
+pub(super) fn count(sort: &mut Sort<'_>, keys: BufferId, digit: Digit, elements: &Elements, counts: &Table) -> Block {
+    let index = sort.maker.index("digit");
+    let mut clear = vec![];
+    let zero = sort.maker.define(&mut clear, Op::Constant(Scalar::I64(0)));
+    clear.push(Statement::Store { buffer: counts.buffer, at: counts.at(Subscript::index(index)), value: zero });
+    let dims = vec![(index, Extent::size(Size::constant(1 << digit.bits)))];
+    let clear = Loop { dims, kind: LoopKind::Parallel, body: clear };
+    let mut body = vec![];
+    let key = sort.load(&mut body, keys, &[Subscript::Affine(elements.number.clone())]);
+    let of_key = digit.of(sort, &mut body, key);
+    let one = sort.maker.define(&mut body, Op::Constant(Scalar::I64(1)));
+    let at = counts.at(Subscript::Value(of_key));
+    body.push(Statement::Scatter { buffer: counts.buffer, at, value: one, monoid: Monoid::Sum });
+    let dims = vec![(elements.index, elements.extent.clone())];
+    [clear, Loop { dims, kind: LoopKind::Serial, body }].map(Statement::Loop).to_vec()
 }
 
 /// Adds up the counts of the chunks: for each digit, those before each chunk and those of all.
@@ -276,16 +308,18 @@ fn begin(sort: &mut Sort<'_>, totals: &Table, earlier: Option<&Table>, places: &
     Statement::Loop(Loop { dims, kind: LoopKind::Scan, body })
 }
 
-/// The digit of a key, as a subscript.
-fn digit_of(sort: &mut Sort<'_>, body: &mut Block, key: ValueId, shift: ValueId) -> ValueId {
-    let mask = sort.maker.define(body, sort.key.constant(DIGITS as u64 - 1));
-    let shifted = sort.maker.define(body, Op::Binary(BinaryOp::Shr, key, shift));
-    let digit = sort.maker.define(body, Op::Binary(BinaryOp::And, shifted, mask));
-    sort.maker.define(body, Op::Cast(Dtype::I64, digit))
+impl Digit {
+    /// The digit of a key, as a subscript.
+    pub fn of(self, sort: &mut Sort<'_>, body: &mut Block, key: ValueId) -> ValueId {
+        let mask = sort.maker.define(body, sort.key.constant((1 << self.bits) - 1));
+        let shifted = sort.maker.define(body, Op::Binary(BinaryOp::Shr, key, self.shift));
+        let digit = sort.maker.define(body, Op::Binary(BinaryOp::And, shifted, mask));
+        sort.maker.define(body, Op::Cast(Dtype::I64, digit))
+    }
 }
 
 /// The sum of the values before this one in a scan.
-fn before(sort: &mut Sort<'_>, body: &mut Block, value: ValueId) -> ValueId {
+pub(super) fn before(sort: &mut Sort<'_>, body: &mut Block, value: ValueId) -> ValueId {
     let prefix = Prefix { merge: Merge::Monoid(Monoid::Sum), inputs: vec![Input::Value(value)], field: 0 };
     let through = sort.maker.define(body, Op::Prefix(prefix));
     sort.maker.define(body, Op::Binary(BinaryOp::Sub, through, value))
