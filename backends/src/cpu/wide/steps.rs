@@ -22,8 +22,7 @@ use crate::cpu::whiles::Steps;
 /// Returns where the remainder begins.
 pub(in crate::cpu) fn run_whole(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
     let isa = e.wide.as_ref()?.isa;
-    // With AVX-512, loops have not yet run on a machine, so they use Cranelift's vectors.
-    if isa != Isa::Avx2 || !takes(isa, leaf) {
+    if !takes(isa, leaf) {
         return None;
     }
     let function = function(e, leaf, isa)?;
@@ -118,8 +117,7 @@ impl WideX86<'_, '_> {
         self.leaf.emit_steps(&steps.condition, self, done);
         let mut next_live = mask;
         if let Some(holds) = steps.holds {
-            let holds = self.whole(&done.get(holds));
-            next_live = self.one(BinaryOp::And, Dtype::Bool, mask, holds);
+            next_live = self.binary(BinaryOp::And, Dtype::Bool, &vec![mask], &done.get(holds))[0];
         }
         let condition = std::mem::take(&mut self.body.items);
         self.leaf.emit_steps(&steps.body, self, done);
