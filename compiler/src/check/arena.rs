@@ -31,9 +31,12 @@ pub(super) struct Arena {
 /// The accesses and the ends that are computed only inside the branch that they stand in.
 #[derive(Default)]
 struct Protected {
-    accesses: BTreeSet<ExprId>,
+    /// Accesses, with the outermost branch that each needs.
+    accesses: BTreeMap<ExprId, GuardId>,
     /// Indices of reductions, with ends that may be far away.
     ends: BTreeSet<IndexId>,
+    /// Whether there are sorts, which may move out of branches.
+    sorts: bool,
 }
 
 /// The place that a node is made for.
@@ -147,12 +150,13 @@ impl Arena {
         guard
     }
 
-    /// The branches around a place, the innermost first.
+    /// What is noted on the branches around a place, the innermost first.
     pub fn branches(&self, guard: GuardId) -> impl Iterator<Item = &Branch> {
         self.guards(guard).map(|guard| &self.branches[guard])
     }
 
-    fn guards(&self, guard: GuardId) -> impl Iterator<Item = GuardId> {
+    /// The branches around a place, the innermost first.
+    pub fn guards(&self, guard: GuardId) -> impl Iterator<Item = GuardId> {
         let inside = |guard: GuardId| (guard != Checked::TOP).then_some(guard);
         std::iter::successors(inside(guard), move |guard| inside(self.out.guards[*guard]))
     }
@@ -162,11 +166,17 @@ impl Arena {
         self.branches[guard] = Branch { eager: true, ..Branch::default() };
     }
 
-    /// Records that an access is computed only inside a branch.
-    pub fn protect(&mut self, access: ExprId, guard: GuardId) {
+    /// Records that an access is computed only inside a branch, and needs the conditions up to an
+    /// outer one.
+    pub fn protect(&mut self, access: ExprId, guard: GuardId, outermost: GuardId) {
         self.need(guard);
         if guard != Checked::TOP {
-            self.protected.accesses.insert(access);
+            // Another subscript of it may need fewer.
+            let known = self.protected.accesses.get(&access).copied();
+            let is_further = known.is_none_or(|known| self.guards(known).any(|guard| guard == outermost));
+            if is_further {
+                self.protected.accesses.insert(access, outermost);
+            }
         }
     }
 
@@ -186,6 +196,11 @@ impl Arena {
         }
     }
 
+    /// Whether there are recurrences or sorts, which are computed apart from their users.
+    pub fn has_parts_alone(&self) -> bool {
+        !self.out.recurrences.is_empty() || self.protected.sorts
+    }
+
     /// Moves an expression and its operands out of the branches around it if nothing in it needs
     /// their conditions.
     pub fn move_out(&mut self, id: ExprId) {
@@ -197,7 +212,7 @@ impl Arena {
                 continue;
             }
             let ends = self.out.bound(kind).any(|index| self.protected.ends.contains(&index));
-            if ends || self.protected.accesses.contains(&id) {
+            if ends || self.protected.accesses.get(&id).is_some_and(|outermost| around.contains(outermost)) {
                 return;
             }
             self.out.for_each_operand(kind, |operand| pending.push(operand));
@@ -234,6 +249,7 @@ impl Arena {
         if ty.is_scalar() {
             self.alike.add(id, &kind, ty.dtype, |operand| self.meta[operand].affine.as_ref());
         }
+        self.protected.sorts |= matches!(kind, Kind::Sort { .. });
         let mut guard = here.guard;
         if !matches!(kind, Kind::If { .. } | Kind::Loop { .. } | Kind::Recurrence { .. }) {
             self.out.for_each_operand(&kind, |operand| {

@@ -104,8 +104,9 @@ pub(super) struct Settler<'c, 'a> {
     pub(super) requirements: &'c mut Requirements,
     pub(super) report: &'c mut Report<'a>,
     void: Void,
-    /// The facts that the conditions around branches state, for the branches that were asked about.
-    conditions: BTreeMap<GuardId, Known>,
+    /// The facts that the conditions around branches state, for those that were asked about: the
+    /// innermost one and the outermost one.
+    conditions: BTreeMap<(GuardId, GuardId), Known>,
 }
 
 /// The last answer of [`Settler::is_void`].
@@ -172,23 +173,17 @@ impl<'c, 'a> Settler<'c, 'a> {
             return;
         }
         if record.guard != Checked::TOP {
-            let facts = self.conditions(record.guard);
-            // A branch stays inside the loop of an index only if its conditions constrain that
-            // index. Otherwise, when arrays are inlined, it may move to a place where the index has
-            // no value.
-            let said = |i: &&IndexId| {
-                let rows = facts.rows.iter().chain(facts.choices.iter().flatten().flatten());
-                rows.flat_map(|row| &row.terms).any(|(variable, _)| *variable == Variable::Index(**i))
-            };
-            let mentions: Vec<IndexId> = record.mentions.iter().filter(said).copied().collect();
-            scope.extend(self.arena.bounded_by(&mentions));
-            let guarded = self.facts().known(&goals, &scope, facts);
-            let inside = open.iter().all(|g| self.facts().proves(&guarded, g));
+            let open: Vec<Linear> = open.into_iter().cloned().collect();
+            let (guarded, inside) = self.guarded(record, (&goals, &open), &mut scope, Checked::TOP);
             if inside && self.is_void(&scope) {
                 return self.check_as_it_runs(record);
             }
             if inside && self.rely_on_ends(&scope, record.span) {
-                self.arena.protect(record.access, record.guard);
+                let outermost = self.outermost(record.guard, |settler, outermost| {
+                    let mut scope = settler.arena.bounded_by(settler.arena.free(record.access));
+                    settler.guarded(record, (&goals, &open), &mut scope, outermost).1
+                });
+                self.arena.protect(record.access, record.guard, outermost);
                 guarded.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
                 return;
             }
@@ -199,6 +194,45 @@ impl<'c, 'a> Settler<'c, 'a> {
             return;
         }
         self.check_as_it_runs(record);
+    }
+
+    /// What is known inside the branches around a subscript, up to an outer one, and whether it
+    /// proves the goals that are open. Adds the indices that say so to the scope.
+    fn guarded(
+        &mut self,
+        record: &Record,
+        (goals, open): (&[Linear], &[Linear]),
+        scope: &mut Vec<IndexId>,
+        outermost: GuardId,
+    ) -> (Known, bool) {
+        let facts = self.conditions(record.guard, outermost);
+        // A branch stays inside the loop of an index only if its conditions constrain that index.
+        // Otherwise, when arrays are inlined, it may move to a place where the index has no value.
+        let said = |i: &&IndexId| {
+            let rows = facts.rows.iter().chain(facts.choices.iter().flatten().flatten());
+            rows.flat_map(|row| &row.terms).any(|(variable, _)| *variable == Variable::Index(**i))
+        };
+        let mentions: Vec<IndexId> = record.mentions.iter().filter(said).copied().collect();
+        scope.extend(self.arena.bounded_by(&mentions));
+        let guarded = self.facts().known(goals, scope, facts);
+        let inside = open.iter().all(|goal| self.facts().proves(&guarded, goal));
+        (guarded, inside)
+    }
+
+    /// The innermost branch around a place that, with those inside it, is enough for a proof that
+    /// all branches are enough for. It matters only to recurrences and sorts, which stand outside of
+    /// branches that they do not need.
+    pub(super) fn outermost(
+        &mut self,
+        guard: GuardId,
+        mut is_enough: impl FnMut(&mut Self, GuardId) -> bool,
+    ) -> GuardId {
+        let mut around: Vec<GuardId> = self.arena.guards(guard).collect();
+        let all = around.pop().unwrap_or(guard);
+        if !self.arena.has_parts_alone() {
+            return all;
+        }
+        around.into_iter().find(|guard| is_enough(self, *guard)).unwrap_or(all)
     }
 
     /// Whether the facts about the indices contradict each other, because the indices never have
@@ -215,14 +249,18 @@ impl<'c, 'a> Settler<'c, 'a> {
         self.void.holds
     }
 
-    /// The facts that the conditions around a branch state, which many accesses of it ask for.
-    pub(super) fn conditions(&mut self, guard: GuardId) -> Known {
+    /// The facts that the conditions around a branch state, up to those of an outer one, which many
+    /// accesses of it ask for.
+    pub(super) fn conditions(&mut self, guard: GuardId, outermost: GuardId) -> Known {
         let facts = Facts { arena: self.arena, requirements: self.requirements };
-        self.conditions.entry(guard).or_insert_with(|| facts.strongest_conditions(guard)).clone()
+        let known = self.conditions.entry((guard, outermost));
+        known.or_insert_with(|| facts.strongest_conditions(guard, outermost)).clone()
     }
 
     fn check_as_it_runs(&mut self, record: &Record) {
-        self.arena.protect(record.access, record.guard);
+        // It fails only where the program asks for it, so it needs all conditions.
+        let outermost = self.arena.guards(record.guard).last().unwrap_or(record.guard);
+        self.arena.protect(record.access, record.guard, outermost);
         let what = match record.of {
             Some(op) => CheckKind::Elements(op),
             None => CheckKind::Axis { array: record.array.replace('`', ""), axis: record.axis },
@@ -376,7 +414,7 @@ impl<'c, 'a> Settler<'c, 'a> {
         {
             return false;
         }
-        let conditions = self.facts().conditions(record.guard);
+        let conditions = self.facts().conditions(record.guard, Checked::TOP);
         if !conditions.choices.is_empty() {
             return false;
         }

@@ -56,7 +56,7 @@ enum Compared {
 /// The facts that a proof rests on.
 #[derive(Default)]
 struct Proof {
-    /// The branch that it takes conditions from.
+    /// The outermost branch that it takes conditions from.
     guard: Option<GuardId>,
     /// The indices that it takes ranges from.
     scope: Vec<IndexId>,
@@ -243,7 +243,7 @@ impl Settler<'_, '_> {
     /// A proof that a form is not negative where an access stands.
     fn proof(&mut self, read: &Read, goal: &Linear) -> Option<Proof> {
         let goals = std::slice::from_ref(goal);
-        let mut scope = self.arena.bounded_by(self.arena.free(read.access));
+        let scope = self.arena.bounded_by(self.arena.free(read.access));
         let void = Known { void: self.is_void(&scope).into(), ..Known::default() };
         let known = self.facts().known(goals, &scope, void);
         if self.facts().proves(&known, goal) {
@@ -252,7 +252,16 @@ impl Settler<'_, '_> {
         if read.guard == Checked::TOP {
             return None;
         }
-        let conditions = self.conditions(read.guard);
+        let all = self.proof_inside(read, goals, &scope, Checked::TOP)?;
+        let outermost = self
+            .outermost(read.guard, |settler, outermost| settler.proof_inside(read, goals, &scope, outermost).is_some());
+        Some(Proof { guard: Some(outermost), ..all })
+    }
+
+    /// A proof from the conditions of the branches around an access, up to an outer one.
+    fn proof_inside(&mut self, read: &Read, goals: &[Linear], scope: &[IndexId], outermost: GuardId) -> Option<Proof> {
+        let mut scope = scope.to_vec();
+        let conditions = self.conditions(read.guard, outermost);
         let rows = conditions.rows.iter().chain(conditions.choices.iter().flatten().flatten());
         let mentioned = rows.flat_map(|row| &row.terms).filter_map(|(variable, _)| match variable {
             Variable::Index(index) => Some(*index),
@@ -261,8 +270,9 @@ impl Settler<'_, '_> {
         let mentioned: Vec<IndexId> = mentioned.collect();
         scope.extend(self.arena.bounded_by(&mentioned));
         let known = self.facts().known(goals, &scope, conditions);
-        self.facts().proves(&known, goal).then(|| Proof {
-            guard: Some(read.guard),
+        let holds = goals.iter().all(|goal| self.facts().proves(&known, goal));
+        holds.then(|| Proof {
+            guard: Some(outermost),
             scope,
             scalars: known.scalars.into_iter().collect(),
             required: None,
@@ -272,8 +282,8 @@ impl Settler<'_, '_> {
     /// Makes sure that the facts that a proof uses hold.
     fn rely_on(&mut self, read: &Read, proof: Proof) {
         self.rely_on_ends(&proof.scope, read.span);
-        if let Some(guard) = proof.guard {
-            self.arena.protect(read.access, guard);
+        if let Some(outermost) = proof.guard {
+            self.arena.protect(read.access, read.guard, outermost);
         }
         for symbol in proof.scalars {
             self.requirements.bound_scalar(self.arena, symbol, read.span);

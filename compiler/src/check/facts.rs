@@ -146,8 +146,8 @@ impl Facts<'_> {
 
     /// The same as [`Facts::conditions`]. Of rows that differ by a constant only the strongest is
     /// there.
-    pub fn strongest_conditions(&self, guard: GuardId) -> Known {
-        let mut known = self.conditions(guard);
+    pub fn strongest_conditions(&self, guard: GuardId, outermost: GuardId) -> Known {
+        let mut known = self.conditions(guard, outermost);
         let mut places: BTreeMap<Terms, usize> = BTreeMap::new();
         for row in std::mem::take(&mut known.rows) {
             match places.entry(row.terms.clone()) {
@@ -164,11 +164,17 @@ impl Facts<'_> {
         known
     }
 
-    /// The facts that the conditions around a branch state.
-    pub fn conditions(&self, guard: GuardId) -> Known {
+    /// The facts that the conditions around a branch state, up to those of an outer one;
+    /// [`Checked::TOP`] is outside of all.
+    pub fn conditions(&self, guard: GuardId, outermost: GuardId) -> Known {
         let mut known = Known::default();
-        for (condition, holds) in self.arena.branches(guard).filter_map(|branch| branch.condition) {
-            self.assume(condition, holds, &mut known);
+        for (guard, branch) in self.arena.guards(guard).zip(self.arena.branches(guard)) {
+            if let Some((condition, holds)) = branch.condition {
+                self.assume(condition, holds, &mut known);
+            }
+            if guard == outermost {
+                break;
+            }
         }
         let choices = known.choices.iter().flatten().flatten();
         for (variable, _) in known.rows.iter().chain(choices).flat_map(|r| &r.terms) {

@@ -66,9 +66,11 @@ impl Unfinished {
             let Some(extent) = arena.out.indices[index].extent.as_size() else { continue };
             require_element(requirements, report, op, extent, vec![], span);
         }
-        let is_sort = |(id, expr): (ExprId, &Expr)| matches!(expr.kind, Kind::Sort { .. }).then_some(id);
-        let sorts: Vec<ExprId> = arena.out.exprs.iter().filter_map(is_sort).collect();
-        sorts.into_iter().for_each(|id| arena.move_out(id));
+        let is_alone = |(id, expr): (ExprId, &Expr)| {
+            matches!(expr.kind, Kind::Sort { .. } | Kind::Recurrence { .. }).then_some(id)
+        };
+        let parts: Vec<ExprId> = arena.out.exprs.iter().filter_map(is_alone).collect();
+        parts.into_iter().for_each(|id| arena.move_out(id));
         // Only branches that protect an access stay.
         let ids: Vec<ExprId> = arena.out.exprs.keys().collect();
         for id in ids {

@@ -32,8 +32,6 @@ pub struct Writer<'a> {
     pub loops_apart: bool,
     /// Whether it is in the step of a loop.
     pub in_step: bool,
-    /// Whether it is in a branch of an `if`, or on the right of `&&` or `||`.
-    pub in_choice: bool,
 }
 
 /// The form of an expression at its top.
@@ -72,8 +70,8 @@ impl<'a> Writer<'a> {
     pub fn new(words: &'a [u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
         let (work, constructs) = (vec![], BTreeSet::new());
         let choices = Choices::new(words);
-        let (shadows, loops_apart, in_step, in_choice) = (true, false, false, false);
-        Writer { choices, scope, helpers, work, constructs, reducers: 0, shadows, loops_apart, in_step, in_choice }
+        let (shadows, loops_apart, in_step) = (true, false, false);
+        Writer { choices, scope, helpers, work, constructs, reducers: 0, shadows, loops_apart, in_step }
     }
 
     /// Notes that a construct occurs.
@@ -175,9 +173,7 @@ impl<'a> Writer<'a> {
                 // A condition that is an array guards nothing.
                 let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
                 let before = self.work.len();
-                let outside = std::mem::replace(&mut self.in_choice, true);
                 let (then, otherwise) = self.two(ty, shape, fuel);
-                self.in_choice = outside;
                 // A reduction in a branch may be computed for each element.
                 for work in &mut self.work[before..] {
                     *work = shape.iter().fold(work.clone(), |product, dim| product.times(dim));
@@ -220,9 +216,7 @@ impl<'a> Writer<'a> {
                 let (operator, level) = if self.choices.chance(50) { ("||", Level::Or) } else { ("&&", Level::And) };
                 self.count(operator);
                 let left = self.expr(ty, shape, fuel);
-                let outside = std::mem::replace(&mut self.in_choice, true);
                 let right = self.expr(ty, shape, fuel.saturating_sub(1));
-                self.in_choice = outside;
                 Piece::binary(&left, operator, &right, level, ty, shape)
             }
             Form::Reduce => {
@@ -409,8 +403,8 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(&Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers {
-            // No recurrence may depend on a condition or on a step.
-            let chosen = self.in_branch() || self.in_choice || self.in_step;
+            // No recurrence may depend on a condition that an access needs, or on a step.
+            let chosen = self.in_branch() || self.in_step;
             let alone = chosen && helper.text.contains("let rec");
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
