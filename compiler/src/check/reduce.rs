@@ -455,7 +455,8 @@ impl Arena {
     /// The order of a reduction. Among the accesses that mention the last reduced index, those that
     /// mention the most indices decide: by lanes if the index stands in the last subscript of one
     /// of them, else by blocks. So a weight for each row does not change the order of a sum of the
-    /// rows of a matrix.
+    /// rows of a matrix. An earlier element of a recurrence counts as one of an array without the
+    /// index that decides, as in a loop over arrays.
     pub fn order_of(&self, body: ExprId, last: IndexId) -> Order {
         let mut seen = BTreeSet::new();
         let mut pending = vec![body];
@@ -482,10 +483,12 @@ impl Arena {
                 Kind::Math(_, list) | Kind::ArrayLiteral(list) => pending.extend(list),
                 Kind::Access { array, at } => {
                     let mentioned: BTreeSet<IndexId> = at.iter().flat_map(|s| self.free(s.value)).copied().collect();
-                    if mentioned.contains(&last) && mentioned.len() >= most {
+                    let is_earlier = matches!(self.out.exprs[*array].kind, Kind::Earlier { .. });
+                    let count = mentioned.len() - usize::from(is_earlier && mentioned.len() > 1);
+                    if mentioned.contains(&last) && count >= most {
                         let along = at.last().is_some_and(|s| self.free(s.value).contains(&last));
-                        let others = if mentioned.len() > most { Order::Blocks } else { order };
-                        (most, order) = (mentioned.len(), if along { Order::Lanes } else { others });
+                        let others = if count > most { Order::Blocks } else { order };
+                        (most, order) = (count, if along { Order::Lanes } else { others });
                     }
                     pending.push(*array);
                     pending.extend(at.iter().map(|s| s.value));
@@ -502,9 +505,11 @@ impl Arena {
         order
     }
 
-    /// Whether each of two factors mentions an index that the other lacks.
+    /// Whether each of two factors mentions an index that the other lacks. The step of a loop is
+    /// none, so that an unrolled loop has the same bits.
     pub fn each_has_own(&self, a: ExprId, b: ExprId) -> bool {
-        let lacks = |x: ExprId, y: ExprId| self.free(x).iter().any(|i| !self.free(y).contains(i));
+        let is_own = |i: &IndexId, other: ExprId| self.out.steps[*i].is_none() && !self.free(other).contains(i);
+        let lacks = |x: ExprId, y: ExprId| self.free(x).iter().any(|i| is_own(i, y));
         lacks(a, b) && lacks(b, a)
     }
 }
