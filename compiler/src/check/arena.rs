@@ -150,7 +150,7 @@ impl Arena {
         guard
     }
 
-    /// What is noted on the branches around a place, the innermost first.
+    /// The notes on the branches around a place, the innermost first.
     pub fn branches(&self, guard: GuardId) -> impl Iterator<Item = &Branch> {
         self.guards(guard).map(|guard| &self.branches[guard])
     }

@@ -196,8 +196,8 @@ impl<'c, 'a> Settler<'c, 'a> {
         self.check_as_it_runs(record);
     }
 
-    /// What is known inside the branches around a subscript, up to an outer one, and whether it
-    /// proves the goals that are open. Adds the indices that say so to the scope.
+    /// The facts inside the branches around a subscript, up to an outer one, and whether they prove
+    /// the goals that are open. Adds the indices that say so to the scope.
     fn guarded(
         &mut self,
         record: &Record,
@@ -220,8 +220,8 @@ impl<'c, 'a> Settler<'c, 'a> {
     }
 
     /// The innermost branch around a place that, with those inside it, is enough for a proof that
-    /// all branches are enough for. It matters only to recurrences and sorts, which stand outside of
-    /// branches that they do not need.
+    /// all branches are enough for. It matters only to recurrences and sorts, which stand outside
+    /// of branches that they do not need.
     pub(super) fn outermost(
         &mut self,
         guard: GuardId,
