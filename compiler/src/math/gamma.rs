@@ -4,7 +4,9 @@
 //! are polynomials, times the distances from their zeros, so that results near these keep their
 //! precision. Below 1, gamma(1 + x) = x gamma(x) leads there. Below 0,
 //!
-//!     gamma(x) gamma(1 - x) = pi / sin(pi x),
+//! ```text
+//! gamma(x) gamma(1 - x) = pi / sin(pi x),
+//! ```
 //!
 //! where sin(pi x) and its derivative are computed from the exact distance to the nearest integer.
 //! These sums cancel near the zeros between negative integers, where a result has only the absolute
