@@ -423,7 +423,9 @@ impl<'a> Checker<'a> {
             Nature::Sizes => None,
         };
         let value = self.expr(operand, want, here.guard)?;
-        self.cast(dtype, value, here)
+        let converted = self.cast(dtype, value, here)?;
+        self.conversions.insert(converted);
+        Some(converted)
     }
 
     pub(super) fn cast(&mut self, dtype: Dtype, value: ExprId, here: Here) -> Option<ExprId> {

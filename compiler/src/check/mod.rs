@@ -95,7 +95,7 @@ mod suffix;
 mod untyped;
 pub mod warnings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
@@ -272,6 +272,8 @@ struct Checker<'a> {
     untyped: AllUntyped<'a>,
     /// The value that each state of a loop begins with.
     first_states: BTreeMap<ExprId, ExprId>,
+    /// The values with a conversion in the source.
+    conversions: BTreeSet<ExprId>,
     /// The requirements of the call so far.
     requirements: Requirements,
     /// The subscripts that are to be settled.
@@ -292,6 +294,7 @@ impl<'a> Checker<'a> {
             scope: Scope::default(),
             untyped: AllUntyped::default(),
             first_states: BTreeMap::new(),
+            conversions: BTreeSet::new(),
             requirements: Requirements::default(),
             accesses: Accesses::default(),
             unfinished: Unfinished::default(),

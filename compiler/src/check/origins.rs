@@ -69,6 +69,10 @@ impl Checker<'_> {
             if self.arena.dtype(id) != dtype || !seen.insert(id) {
                 continue;
             }
+            if self.conversions.contains(&id) {
+                found.typed = true;
+                continue;
+            }
             let span = |id: ExprId| {
                 let origin = &self.arena.out.exprs[id].origin;
                 Span { start: origin.start, end: origin.end }

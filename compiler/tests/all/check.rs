@@ -103,6 +103,8 @@ fn a_type_that_does_not_fit_is_traced_to_where_it_began() {
         "fn f(x: i64[n], k: i64) -> f64[k] { let p[v < k] = mean[i where x[i] < v](if x[i] > 0 then 1.0 else 0.0)\n p }",
         "fn f(x: f32[n], y: f64[n]) = x * 2.0 + y",
         "fn f(n: i64) -> f64 = sqrt(n)",
+        "fn f(x: f64[n]) = x * f32(2)",
+        "fn f(x: f64[n], k: i64) = x * sqrt(f32(1 / k))",
     ]));
 }
 

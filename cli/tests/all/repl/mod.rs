@@ -294,7 +294,7 @@ fn transcripts_are_what_is_seen() {
 
 #[test]
 fn pages_show_what_is_seen() {
-    for page in ["README.md", "docs/repl.md"] {
+    for page in ["README.md", "docs/repl.md", "docs/tutorial.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
         let text = fs::read_to_string(&path).unwrap();
         let mut now = String::new();
