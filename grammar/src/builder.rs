@@ -240,29 +240,23 @@ impl<'s> Builder<'s> {
         comparison
     }
 
+    /// An `if`. One that chooses tuples is the tuple of the parts that it chooses.
     pub(crate) fn condition(&mut self, c: E, x: E, y: E, l: u32, r: u32) -> E {
-        self.chosen_tuples(c, x, y, span(l, r));
-        let kind = ExprKind::If { condition: c.id, then: x.id, otherwise: y.id };
-        self.node(kind, c.depth.max(x.depth).max(y.depth), l, r)
-    }
-
-    /// Reports tuples as the branches of an `if`, which chooses one value.
-    fn chosen_tuples(&mut self, c: E, x: E, y: E, at: Span) {
-        let (ExprKind::Tuple(a), ExprKind::Tuple(b)) = (&self.exprs[x.id].kind, &self.exprs[y.id].kind) else { return };
-        let text = |id: &ExprId| self.text(self.exprs[*id].span);
-        let condition = text(&c.id);
-        let choose = |(a, b): (&ExprId, &ExprId)| format!("if {condition} then {} else {}", text(a), text(b));
-        let chosen: Vec<String> = a.iter().zip(b).map(choose).collect();
-        let chosen = (a.len() == b.len()).then(|| format!("({})", chosen.join(", ")));
-        let known = self.tuples.len();
+        let below = c.depth.max(x.depth).max(y.depth);
+        let (ExprKind::Tuple(a), ExprKind::Tuple(b)) = (&self.exprs[x.id].kind, &self.exprs[y.id].kind) else {
+            return self.node(ExprKind::If { condition: c.id, then: x.id, otherwise: y.id }, below, l, r);
+        };
+        if a.len() != b.len() {
+            let message = format!("the branches are tuples of {} and {} values", a.len(), b.len());
+            self.errors.push(Diagnostic::new(codes::TUPLE, span(l, r), message).help("give both as many values"));
+        }
+        let parts: Vec<(ExprId, ExprId)> = a.iter().copied().zip(b.iter().copied()).collect();
         self.tuples.retain(|tuple| ![x.id, y.id].contains(tuple));
-        if self.tuples.len() < known {
-            let error = Diagnostic::new(codes::TUPLE, at, "an `if` chooses one value, these branches are tuples")
-                .help("choose each value by itself: `(if c then a else x, if c then b else y)`");
-            self.errors.push(match chosen.filter(|chosen| chosen.len() < 200) {
-                Some(chosen) => error.suggest(at, chosen),
-                None => error,
-            });
+        let choose = |(then, otherwise)| self.node(ExprKind::If { condition: c.id, then, otherwise }, below, l, r);
+        let mut chosen = parts.into_iter().map(choose).collect::<Vec<E>>().into_iter();
+        match chosen.next() {
+            Some(first) => self.tuple(first, chosen.collect(), l, r),
+            None => self.node(ExprKind::Tuple(vec![]), below, l, r),
         }
     }
 
