@@ -43,15 +43,10 @@ fn in_block(maker: &mut Maker, choice: &mut Choice, block: Block) -> Block {
         for inner in statement.blocks_mut() {
             *inner = in_block(maker, choice, std::mem::take(inner));
         }
-        match statement {
-            Statement::Loop(l) if l.kind == LoopKind::Serial => serial(maker, choice, l, &mut out),
-            other @ (Statement::Let { .. }
-            | Statement::Store { .. }
-            | Statement::Scatter { .. }
-            | Statement::If { .. }
-            | Statement::Loop(_)
-            | Statement::While(_)
-            | Statement::Contract(_)) => out.push(other),
+        if let Statement::Loop(l) = statement {
+            serial(maker, choice, l, &mut out);
+        } else {
+            out.push(statement);
         }
     }
     out
@@ -122,8 +117,11 @@ fn loads(block: &Block, buffer: BufferId, earlier: &[Vec<Subscript>], nested: bo
     found
 }
 
-/// Appends a serial loop, with the elements of earlier iterations in values.
+/// Appends a loop; a serial one with the elements of earlier iterations in values.
 fn serial(maker: &mut Maker, choice: &mut Choice, mut l: Loop, out: &mut Block) {
+    if l.kind != LoopKind::Serial {
+        return out.push(Statement::Loop(l));
+    }
     let last = l.dims.pop();
     let chains = last.as_ref().map_or(vec![], |(index, _)| chains(maker.program, &l.body, *index));
     let Some(counter) = last.clone().filter(|_| !chains.is_empty() && choice.grants(true)) else {

@@ -8,7 +8,7 @@ use cranelift_entity::SecondaryMap;
 use ir::checked::{ExprId, IndexId, Kind};
 use ir::{Affine, Dtype};
 
-/// What the value of a node depends on.
+/// The operation and the operands that decide the value of a node.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Value {
     operation: Operation,

@@ -202,7 +202,7 @@ impl Facts<'_> {
                 true => self.assume_one(&[(*a, true), (*b, true)], known),
             },
             Kind::Compare(op, a, b) if self.arena.dtype(*a).is_int() => {
-                // What may wrap is compared as it is.
+                // A side that may wrap is compared as it is.
                 let [a, b] = [*a, *b].map(|side| self.exact(side).unwrap_or_else(|| self.opaque(side)));
                 self.rely_on(&a, known);
                 self.rely_on(&b, known);

@@ -1,6 +1,6 @@
 //! `float` in a signature: `f32` or `f64`, the same everywhere in the function, as the arguments of
 //! a call decide. A function is checked again at each call anyway, so that it needs no other form.
-//! Called from outside, it is one of `f32`; `check_all` checks it as one of `f64` too.
+//! Called from outside, it is one of `f32`; `check_instances` checks it as one of `f64` too.
 
 use grammar::Diagnostic;
 use grammar::ast::{self, Arg, Function, Span};

@@ -59,7 +59,8 @@ pub(super) fn by_key(arena: &mut Arena, id: ExprId) -> Option<()> {
 }
 
 /// Whether no branch is around a place but steps of loops that run kernels, however they end: such
-/// a loop has the same steps for all indices. What does not mention its steps is no kernel of one.
+/// a loop has the same steps for all indices. Code that does not mention its steps is no kernel of
+/// one.
 fn runs_kernels(arena: &Arena, guard: GuardId, free: &[IndexId]) -> bool {
     let is_step = |index: &IndexId| arena.out.steps[*index].is_some();
     let by_kernels = |one: &Loop| one.guard == guard && free.contains(&one.step) && one.around.iter().all(is_step);

@@ -129,7 +129,7 @@ pub(super) fn pays(wanted: &[Places], length: &Size) -> Size {
 pub(super) struct Selected {
     /// Their number.
     pub number: BufferId,
-    /// What is added to their places, by their highest digits.
+    /// The numbers added to their places, by their highest digits.
     offsets: BufferId,
 }
 
