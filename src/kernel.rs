@@ -77,10 +77,25 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Takes the request back, so that it may be made again for a later call.
+    pub fn withdraw(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
     /// Whether the request was made.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// How one call differs from other calls of its kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallOptions<'a> {
+    /// The number of threads that may work on it, no more than [`Options::threads`]; 0 stands for
+    /// those.
+    pub threads: usize,
+    /// The request that ends it.
+    pub cancel: Option<&'a Cancel>,
 }
 
 /// The device that runs a kernel.
@@ -201,16 +216,26 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_unless(&self, inputs: &[ArrayRef<'_>], cancel: &Cancel) -> Result<Vec<Array>, RunError> {
-        if cancel.is_cancelled() && !sabotage::on(Bug::CancelUnseen) {
-            return Err(self.context().error(RunErrorKind::Cancelled));
+        self.call_with(inputs, &CallOptions { cancel: Some(cancel), ..CallOptions::default() })
+    }
+
+    /// Calls the function on the threads, and until the request, that `options` name.
+    pub fn call_with(&self, inputs: &[ArrayRef<'_>], options: &CallOptions<'_>) -> Result<Vec<Array>, RunError> {
+        self.unless_cancelled(options)?;
+        Ok(self.enter(|| self.call_watched(inputs, options))?.0)
+    }
+
+    fn unless_cancelled(&self, options: &CallOptions<'_>) -> Result<(), RunError> {
+        match options.cancel.is_some_and(Cancel::is_cancelled) && !sabotage::on(Bug::CancelUnseen) {
+            true => Err(self.context().error(RunErrorKind::Cancelled)),
+            false => Ok(()),
         }
-        Ok(self.enter(|| self.call_watched(inputs, Some(cancel)))?.0)
     }
 
     /// Calls the function. If it runs on a GPU, also returns the times for copying the inputs,
     /// running the kernels and copying the results.
     pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
-        self.enter(|| self.call_watched(inputs, None))
+        self.enter(|| self.call_watched(inputs, &CallOptions::default()))
     }
 
     /// Runs a request from outside, turning panics into errors.
@@ -221,18 +246,18 @@ impl Kernel {
     fn call_watched(
         &self,
         inputs: &[ArrayRef<'_>],
-        cancel: Option<&Cancel>,
+        options: &CallOptions<'_>,
     ) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         let shapes = self.shapes(&self.bind(inputs)?)?;
         if let Engine::Interp(interpreter) = &self.engine {
-            return Ok((interpreter.run(&self.context(), inputs, cancel)?, None));
+            return Ok((interpreter.run(&self.context(), inputs, options.cancel)?, None));
         }
         let slots = self.signature.results.iter().zip(&shapes);
         let outputs = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape).map_err(|e| self.context().array(e)));
         let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let mut lent: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
         let mut phases = Phases::default();
-        let on_gpu = self.run(inputs, &mut lent, Some(&mut phases), cancel)?;
+        let on_gpu = self.run(inputs, &mut lent, Some(&mut phases), options)?;
         Ok((outputs, on_gpu.then_some(phases)))
     }
 
@@ -251,13 +276,24 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
+        self.call_into_with(inputs, outputs, &CallOptions::default())
+    }
+
+    /// The same on the threads, and until the request, that `options` name.
+    pub fn call_into_with(
+        &self,
+        inputs: &[ArrayRef<'_>],
+        outputs: &mut [ArrayMut<'_>],
+        options: &CallOptions<'_>,
+    ) -> Result<(), RunError> {
+        self.unless_cancelled(options)?;
         self.enter(|| {
             // The compiled code checks the arrays itself, and checking them twice would take as
             // long as a small call.
             if self.max_memory.is_some() || matches!(self.engine, Engine::Interp(_)) {
                 self.fit(inputs, outputs)?;
             }
-            self.run(inputs, outputs, None, None).map(|_| ())
+            self.run(inputs, outputs, None, options).map(|_| ())
         })
     }
 
@@ -285,8 +321,9 @@ impl Kernel {
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
         phases: Option<&mut Phases>,
-        cancel: Option<&Cancel>,
+        options: &CallOptions<'_>,
     ) -> Result<bool, RunError> {
+        let threads = if options.threads == 0 { self.threads } else { options.threads.min(self.threads) };
         let cpu = match &self.engine {
             Engine::Cpu(module) => module,
             Engine::Gpu(gpu) => return self.run_on(gpu, inputs, outputs, phases),
@@ -294,22 +331,22 @@ impl Kernel {
                 let binding = self.bind(inputs)?;
                 let moved = inputs.iter().map(|input| input.bytes().len() as u64);
                 let moved = moved.chain(outputs.iter_mut().map(|output| output.bytes_mut().len() as u64)).sum();
-                match either.choose(&self.program, &binding, moved, self.threads) {
+                match either.choose(&self.program, &binding, moved, threads) {
                     Some(gpu) => return self.run_on(gpu, inputs, outputs, phases),
                     None => either.cpu(),
                 }
             }
             Engine::Interp(interpreter) => {
-                let results = interpreter.run(&self.context(), inputs, cancel)?;
+                let results = interpreter.run(&self.context(), inputs, options.cancel)?;
                 for (to, from) in outputs.iter_mut().zip(results) {
                     to.bytes_mut().copy_from_slice(from.bytes());
                 }
                 return Ok(false);
             }
         };
-        let done = match cancel {
-            Some(cancel) => cpu.run_unless(inputs, outputs, self.threads, &cancel.0),
-            None => cpu.run(inputs, outputs, self.threads),
+        let done = match options.cancel {
+            Some(cancel) => cpu.run_unless(inputs, outputs, threads, &cancel.0),
+            None => cpu.run(inputs, outputs, threads),
         };
         match done {
             Ok(()) => Ok(false),
@@ -344,7 +381,7 @@ impl Kernel {
                 let done = module.run_timed(inputs, outputs, self.threads, times);
                 done.map_err(|e| self.context().cpu(e, inputs))
             }
-            _ => self.run(inputs, outputs, None, None).map(|_| ()),
+            _ => self.run(inputs, outputs, None, &CallOptions::default()).map(|_| ()),
         }
     }
 

@@ -99,7 +99,7 @@ pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
 pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
-pub use kernel::{Cancel, Device, Kernel, Options, Times};
+pub use kernel::{CallOptions, Cancel, Device, Kernel, Options, Times};
 #[cfg(all(feature = "gpu", feature = "reports"))]
 pub use launch::LaunchError;
 pub use link::{Folder, Loader, Located, MAX_USES, NotRead};
