@@ -1,0 +1,14 @@
+"""Fuseloop: a compiler for array programs.
+
+>>> import numpy as np
+>>> import fuseloop as fl
+>>> module = fl.compile("fn scaled(x: f32[n], by: f32) = x * by")
+>>> module.scaled(np.arange(3, dtype=np.float32), 0.5)
+array([0. , 0.5, 1. ], dtype=float32)
+"""
+
+from ._errors import Error
+from ._jit import Jit, jit
+from ._native import Benchmark, Explanation, Function, Module, compile, format, load
+
+__all__ = ["Benchmark", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]

@@ -1,0 +1,404 @@
+"""``fuseloop.jit``: functions over NumPy arrays, compiled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from . import _native
+from ._errors import Error
+from ._trace.arrays import Traced, language, traced
+from ._trace.errors import Place, trace_error
+from ._trace.modules import Rebinding
+from ._trace.program import Trace, running, tracing
+from ._trace.sizes import Size
+
+R = TypeVar("R")
+
+#: A key of a structure of arguments or results.
+Key = Any
+
+
+class Specialization:
+    """The program that a function became for arguments of certain ranks and types."""
+
+    def __init__(self, source: str, function: Any, trace: Trace, shape: Any, guards: list[Any]) -> None:
+        self.source = source
+        self.function = function
+        self.captured = [(array, strided) for array, strided in trace.captured]
+        self.structure = shape
+        self.guards = guards
+        #: Sizes that decided something, as for `Trace`.
+        self.decisions = trace.decisions
+
+    def holds(self, leaves: list[Any]) -> bool:
+        """Whether all names that the function looks up outside of itself still mean the same, and
+        the sizes decide as they did."""
+        if self.decisions:
+            shapes = [getattr(leaf, "shape", ()) for leaf in leaves]
+            if any(test(size.at(shapes)) is not outcome for size, test, outcome in self.decisions):
+                return False
+        return self.same_names()
+
+    def same_names(self) -> bool:
+        """Whether all names that the function looks up outside of itself still mean the same."""
+        for place, name, value in self.guards:
+            if name is None:
+                if place.cell_contents is not value:
+                    return False
+            elif place.get(name) is not value:
+                return False
+        return True
+
+    def call(self, leaves: list[Any], out: Any, threads: int) -> Any:
+        """Calls the program."""
+        if self.captured:
+            leaves = leaves + [np.ascontiguousarray(array) if strided else array for array, strided in self.captured]
+        if out is None:
+            result = self.function(*leaves, threads=threads)
+        else:
+            result = self.function(*leaves, threads=threads, out=out)
+        return result if self.structure is None else _built(self.structure, result)
+
+
+class Jit(Generic[R]):
+    """A function over NumPy arrays that is compiled when it is called.
+
+    It is traced once for each combination of types and ranks of its arguments, never for sizes;
+    axes of length 1 count as a rank of their own, because NumPy broadcasts them. Integers, strings
+    and other arguments that are no arrays are part of the program: it is traced for each of their
+    values. A ``float`` is an argument.
+    """
+
+    def __init__(self, function: Callable[..., R], static: Iterable[str] = ()) -> None:
+        functools.update_wrapper(self, _plain(function))
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._static = frozenset((static,) if isinstance(static, str) else static)
+        unknown = self._static - set(self._signature.parameters)
+        if unknown:
+            raise TypeError(f"{function.__name__}() has no parameter {sorted(unknown)[0]!r} to be static")
+        kinds = [p.kind for p in self._signature.parameters.values()]
+        plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+        #: The number of parameters, if a call with as many arguments needs no binding.
+        self._count = len(kinds) if plain and not self._static else -1
+        self._known: dict[Key, list[Specialization]] = {}
+        self._last: Specialization | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> R:
+        if tracing() and _any_traced((args, kwargs)):
+            return Rebinding(_plain(self._function)).function(_plain(self._function))(*args, **kwargs)  # type: ignore[no-any-return]
+        if kwargs or len(args) != self._count:
+            args = self._bound(args, kwargs)
+        leaves: list[Any] = []
+        key = self._key(args, leaves)
+        for known in self._known.get(key, ()):
+            if known.holds(leaves):
+                break
+        else:
+            known = self._add(key, args)
+        self._last = known
+        return known.call(leaves, out, threads)  # type: ignore[no-any-return]
+
+    def _add(self, key: Key, args: tuple[Any, ...]) -> Specialization:
+        """Traces the function for arguments that no program is for."""
+        with self._lock:
+            made = self._traced(args)
+            # A program from before a name got another meaning is not needed again.
+            others = [one for one in self._known.get(key, ()) if one.same_names()]
+            self._known[key] = [*others, made][-64:]
+        return made
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+    def _key(self, args: tuple[Any, ...], leaves: list[Any]) -> Key:
+        if self._static:
+            names = self._signature.parameters
+            return tuple(
+                ("static", arg) if name in self._static else _key(arg, leaves)
+                for name, arg in zip(names, args, strict=True)
+            )
+        return tuple([_key(arg, leaves) for arg in args])
+
+    def _traced(self, args: tuple[Any, ...]) -> Specialization:
+        """Runs the function with arrays that write down what is done with them."""
+        plain = _plain(self._function)
+        rebinding = Rebinding(plain)
+        function = rebinding.function(plain)
+        name = plain.__name__ if plain.__name__.isidentifier() and plain.__name__.isascii() else "traced"
+        trace = Trace(name if name not in {"fn", "let", "rec", "then", "where", "loop", "use", "float"} else f"{name}_")
+        parameters = list(self._signature.parameters.values())
+        with running(trace):
+            values = [
+                arg if p.name in self._static else _stand_in(trace, arg, p.name)
+                for p, arg in zip(parameters, args, strict=True)
+            ]
+            result = _named(plain, function, _arguments(parameters, values))
+            leaves: list[Traced] = []
+            structure = _structure(result, leaves)
+            if not leaves:
+                raise trace_error(f"`{name}` returns no array", "return what it computes", _definition(plain))
+            nodes = [leaf.node for leaf in leaves]
+            source = _native.format(trace.source(nodes))
+        function_ = _compiled(source, trace)
+        _hold_types(function_, leaves, source)
+        return Specialization(source, function_, trace, structure, rebinding.guards)
+
+    @property
+    def source(self) -> str:
+        """The program of the language that the last call, or else the first, became."""
+        return self._latest().source
+
+    def _latest(self) -> Specialization:
+        if self._last is None:
+            raise Error(f"`{self.__name__}` has not been traced", help="call it first")  # type: ignore[attr-defined]
+        return self._last
+
+    def trace(self, *args: Any, **kwargs: Any) -> str:
+        """Traces the function for these arguments without calling it, and gives its program."""
+        args = self._bound(args, kwargs)
+        self._last = self._add(self._key(args, []), args)
+        return self._last.source
+
+    def explain(self, **sizes: int) -> _native.Explanation:
+        """Explains how fusion changes the program of the last call."""
+        return self._latest().function.explain(**sizes)  # type: ignore[no-any-return]
+
+    def bench(self, **sizes: int) -> _native.Benchmark:
+        """Measures the program of the last call with and without fusion."""
+        return self._latest().function.bench(**sizes)  # type: ignore[no-any-return]
+
+    @property
+    def signature(self) -> str:
+        """The parameters and results of the program of the last call, with its conditions."""
+        return self._latest().function.signature  # type: ignore[no-any-return]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<fuseloop.jit of {self._function!r}>"
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__
+
+
+def _plain(function: Any) -> types.FunctionType:
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(f"fuseloop.jit takes a function written in Python, not {type(function).__name__}")
+    return function
+
+
+def _definition(function: types.FunctionType) -> Place:
+    return Place(function.__code__.co_filename, function.__code__.co_firstlineno, function.__name__)
+
+
+def _arguments(parameters: list[inspect.Parameter], values: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter, value in zip(parameters, values, strict=True):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            kwargs |= value
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            kwargs[parameter.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def _key(arg: Any, leaves: list[Any]) -> Key:
+    """The type and rank of an argument, or what it is if it is part of the program. Arrays and
+    floats are added to ``leaves``."""
+    kind = type(arg)
+    if kind is np.ndarray:
+        leaves.append(arg)
+        shape = arg.shape
+        return (arg.dtype, len(shape), tuple([k for k, n in enumerate(shape) if n == 1]) if 1 in shape else ())
+    if kind is float:
+        leaves.append(arg)
+        return float
+    if isinstance(arg, (np.ndarray, np.generic)):
+        return _key(np.asarray(arg), leaves) if isinstance(arg, np.ndarray) else _scalar_key(arg, leaves)
+    if kind in (tuple, list):
+        return (kind, *[_key(one, leaves) for one in arg])
+    if kind is dict:
+        return (dict, *[(name, _key(one, leaves)) for name, one in arg.items()])
+    if hasattr(arg, "__dlpack__"):
+        return _tensor_key(arg, leaves)
+    try:
+        hash(arg)
+    except TypeError:
+        raise Error(
+            f"an argument of type `{kind.__name__}` cannot be traced",
+            help="pass arrays, numbers, or tuples, lists and dictionaries of these",
+        ) from None
+    return (kind, arg)
+
+
+def _scalar_key(arg: Any, leaves: list[Any]) -> Key:
+    leaves.append(arg)
+    return (arg.dtype, 0, ())
+
+
+def _tensor_key(arg: Any, leaves: list[Any]) -> Key:
+    leaves.append(arg)
+    shape = tuple(arg.shape)
+    return (_dtype_of(arg), len(shape), tuple(k for k, n in enumerate(shape) if n == 1))
+
+
+def _dtype_of(arg: Any) -> np.dtype[Any]:
+    """NumPy's type of an array of any library."""
+    return np.dtype(str(arg.dtype).rpartition(".")[2])
+
+
+def _stand_in(trace: Trace, arg: Any, name: str) -> Any:
+    """What stands for an argument while the function is traced."""
+    if isinstance(arg, (np.ndarray, np.generic)) or hasattr(arg, "__dlpack__"):
+        dtype = arg.dtype if isinstance(arg, (np.ndarray, np.generic)) else _dtype_of(arg)
+        node, shape = trace.parameter(name, language(dtype), tuple(arg.shape))
+        return Traced(node, dtype, shape, argument=name)
+    if type(arg) is float:
+        node, _ = trace.parameter(name, "f64", ())
+        return Traced(node, np.float64, weak=True, argument=name)
+    if type(arg) in (tuple, list):
+        return type(arg)(_stand_in(trace, one, f"{name}{k}") for k, one in enumerate(arg))
+    if type(arg) is dict:
+        return {key: _stand_in(trace, one, f"{name}_{key}") for key, one in arg.items()}
+    if isinstance(arg, (np.random.Generator, np.random.RandomState)):
+        raise Error(
+            "a generator of random numbers cannot be traced: each call has to draw new ones",
+            help="draw them outside and pass them, or use `uniform(seed, i)` in a program of the language",
+        )
+    return arg
+
+
+def _named(plain: types.FunctionType, function: types.FunctionType, arguments: tuple[list[Any], dict[str, Any]]) -> Any:
+    """Calls the function, and gives arrays the names that it gave them."""
+    before = sys.getprofile()
+
+    def on_return(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code is plain.__code__:
+            for name, value in frame.f_locals.items():
+                if isinstance(value, Traced):
+                    value.hint(name)
+
+    args, kwargs = arguments
+    sys.setprofile(on_return)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        sys.setprofile(before)
+
+
+def _structure(result: Any, leaves: list[Traced]) -> Any:
+    """The structure of a result; ``None`` for a single array. Its arrays are added to ``leaves``."""
+    if isinstance(result, (Traced, np.ndarray, np.generic, int, float, Size)):
+        leaves.append(traced(result))
+        return None
+    return _structure_of(result, leaves)
+
+
+def _structure_of(result: Any, leaves: list[Traced]) -> Any:
+    if isinstance(result, (Traced, np.ndarray, np.generic, int, float, Size)):
+        leaves.append(traced(result))
+        return len(leaves) - 1
+    if isinstance(result, dict):
+        return (dict, [(key, _structure_of(one, leaves)) for key, one in result.items()])
+    if isinstance(result, (tuple, list)):
+        parts = [_structure_of(one, leaves) for one in result]
+        make = type(result)._make if hasattr(type(result), "_make") else type(result)
+        return (make, parts)
+    raise trace_error(f"a result of type `{type(result).__name__}` cannot be traced", "return arrays, or tuples of them")
+
+
+def _built(structure: Any, results: Any) -> Any:
+    """The results in their structure."""
+    results = results if isinstance(results, tuple) else (results,)
+
+    def build(part: Any) -> Any:
+        if isinstance(part, int):
+            return results[part]
+        make, parts = part
+        if make is dict:
+            return {key: build(one) for key, one in parts}
+        return make([build(one) for one in parts])
+
+    return build(structure)
+
+
+def _compiled(source: str, trace: Trace) -> Any:
+    """The function of the program; an error names the line of Python that it comes from."""
+    try:
+        module = _native.compile(source, name=f"<fuseloop.jit {trace.name}>")
+        function = module[module.functions[0]]
+        function.check()
+    except Error as error:
+        line = source.count("\n", 0, error.span[0]) if error.span else 0
+        place = trace.places[min(max(line - 1, 0), len(trace.places) - 1)]
+        text = f"{place}\n    {place.text.strip()}\ncannot be compiled: the program that it became has an error\n{error}"
+        raise Error(error.message, code=error.code, help=error.help, notes=(str(place), *error.notes), drawn=text) from None
+    return function
+
+
+def _hold_types(function: Any, leaves: list[Traced], source: str) -> None:
+    """Checks that the program computes in the types that NumPy would."""
+    results = [result.partition("[")[0] for result in function.results]
+    wanted = [language(leaf.dtype) for leaf in leaves]
+    if results != wanted:
+        raise Error(
+            f"the program gives {', '.join(results)} where NumPy gives {', '.join(wanted)}",
+            help=f"please report it, with the program:\n{source}",
+        )
+
+
+def _any_traced(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(_any_traced(one) for one in value)
+    if isinstance(value, dict):
+        return any(_any_traced(one) for one in value.values())
+    return isinstance(value, (Traced, Size))
+
+
+@overload
+def jit(function: Callable[..., R], /) -> Jit[R]: ...
+
+
+@overload
+def jit(*, static: Iterable[str] = ()) -> Callable[[Callable[..., R]], Jit[R]]: ...
+
+
+def jit(function: Callable[..., R] | None = None, /, *, static: Iterable[str] = ()) -> Any:
+    """Compiles a function written with NumPy.
+
+    The function runs once for each set of types and ranks, with arrays that write down what is done
+    with them; what they wrote becomes a program of the language, which ``.source`` shows. Where that
+    is not possible, ``fuseloop.Error`` names the line of Python; NumPy never runs in its place.
+    ``static`` names arguments that are part of the program although they are floats.
+
+    >>> @jit
+    ... def scaled(x):
+    ...     return x / x.sum()
+    >>> scaled(np.array([1.0, 3.0]))
+    array([0.25, 0.75])
+    >>> print(scaled.source)
+    fn scaled(x: f64[n]) {
+        x / sum(x)
+    }
+    <BLANKLINE>
+    """
+    if function is None:
+        return lambda given: Jit(given, static)
+    return Jit(function, static)

@@ -1,0 +1,317 @@
+//! A function of a program, compiled when it is first called.
+
+use std::sync::OnceLock;
+
+use fuseloop::{
+    Array, ArrayMut, ArrayRef, CallOptions, Dtype, Emit, Function as Source, Kernel, RunError, Signature, Style,
+};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::arrays::{self, Argument, Home, View};
+use crate::error;
+use crate::interrupt;
+use crate::module::Module;
+use crate::reports::{Benchmark, Explanation};
+
+/// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
+/// CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
+/// are not copied: they must be row-major, of the type of their parameter, and nobody may write to
+/// them during the call. The interpreter is free meanwhile, and Ctrl-C ends the call.
+///
+/// `out` is an array, or one for each result, to write to. `threads` is the number of threads that
+/// may work on the call; 0 stands for one a core.
+#[pyclass(frozen, dict, module = "fuseloop")]
+pub(crate) struct Function {
+    module: Py<Module>,
+    name: String,
+    narrow: Instance,
+    /// The function for arguments in `f64`, if a parameter is a `float`.
+    wide: Option<Instance>,
+    /// The class of several results.
+    tuple: Option<Py<PyAny>>,
+}
+
+/// A function for one type of `float`.
+struct Instance {
+    signature: Signature,
+    kernel: OnceLock<Kernel>,
+}
+
+impl Instance {
+    fn new(source: Source<'_>) -> Instance {
+        Instance { signature: source.signature().clone(), kernel: OnceLock::new() }
+    }
+}
+
+impl Function {
+    /// The function of this name, if the module has one. Its documentation is the comment above it.
+    pub(crate) fn find(module: &Bound<'_, Module>, name: &str) -> PyResult<Option<Py<Function>>> {
+        let Ok(source) = module.get().program.function(name) else { return Ok(None) };
+        let narrow = Instance::new(source);
+        let wide = source.for_f64().map(Instance::new);
+        let fields = narrow.signature.results.iter().map(|slot| slot.name.as_str());
+        let tuple = match narrow.signature.results.len() {
+            1 => None,
+            _ => {
+                let py = module.py();
+                let options = PyDict::new(py);
+                options.set_item("rename", true)?;
+                options.set_item("module", "fuseloop")?;
+                let class = py.import("collections")?.getattr("namedtuple")?;
+                Some(class.call((name, fields.collect::<Vec<_>>()), Some(&options))?.unbind())
+            }
+        };
+        let (comment, signature) = (source.comment(), narrow.signature.to_string());
+        let gap = if comment.is_empty() { "" } else { "\n\n" };
+        let function = Function { module: module.clone().unbind(), name: name.to_owned(), narrow, wide, tuple };
+        let function = Bound::new(module.py(), function)?;
+        // In the dictionary of the object these come before those of the class.
+        function.setattr("__name__", name)?;
+        function.getattr("__dict__")?.set_item("__doc__", format!("{comment}{gap}{signature}"))?;
+        Ok(Some(function.unbind()))
+    }
+
+    /// The function in its program.
+    fn source(&self, wide: bool) -> Source<'_> {
+        let function = self.module.get().program.function(&self.name).expect("`find` has found it");
+        if wide { function.for_f64().expect("`find` has found it") } else { function }
+    }
+
+    fn kernel<'a>(&'a self, py: Python<'_>, instance: &'a Instance) -> PyResult<&'a Kernel> {
+        if let Some(kernel) = instance.kernel.get() {
+            return Ok(kernel);
+        }
+        let wide = !std::ptr::eq(instance, &raw const self.narrow);
+        let options = &self.module.get().options;
+        let kernel = py.detach(|| self.source(wide).compile(options)).map_err(|e| error::of_compiling(py, &e))?;
+        Ok(instance.kernel.get_or_init(|| kernel))
+    }
+
+    /// The instance for these arguments: `f64` if an argument for a `float` is, or if all of these
+    /// are numbers of Python.
+    fn instance(&self, arguments: &[Argument<'_>]) -> &Instance {
+        let Some(wide) = &self.wide else { return &self.narrow };
+        let params = self.narrow.signature.params.iter().zip(&wide.signature.params);
+        let floats = params.zip(arguments).filter(|((narrow, wide), _)| narrow.dtype != wide.dtype);
+        let mut types = floats.filter_map(|(_, argument)| argument.dtype()).peekable();
+        if types.peek().is_none() || types.any(|dtype| dtype == Dtype::F64) { wide } else { &self.narrow }
+    }
+
+    /// The arguments in the order of the parameters, with `out` and `threads`.
+    fn arguments<'py>(&self, args: &Bound<'py, PyTuple>, kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Given<'py>> {
+        let params = &self.narrow.signature.params;
+        let mut objects: Vec<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
+        let (mut out, mut threads) = (None, 0);
+        for (key, value) in kwargs.into_iter().flatten() {
+            let key: String = key.extract()?;
+            match key.as_str() {
+                "out" => out = Some(value).filter(|value| !value.is_none()),
+                "threads" => threads = if value.is_none() { 0 } else { value.extract()? },
+                _ => {
+                    let Some(at) = params.iter().position(|slot| slot.name == key) else {
+                        let message = format!("{}() has no parameter `{key}`: {}", self.name, self.narrow.signature);
+                        return Err(PyTypeError::new_err(message));
+                    };
+                    objects.resize(objects.len().max(at + 1), None);
+                    if objects[at].replace(value).is_some() {
+                        return Err(PyTypeError::new_err(format!("{}() got `{key}` twice", self.name)));
+                    }
+                }
+            }
+        }
+        let found = objects.iter().filter(|object| object.is_some()).count();
+        if found != params.len() || objects.len() != params.len() {
+            let message =
+                format!("{}() takes {} arguments, {found} given: {}", self.name, params.len(), self.narrow.signature);
+            return Err(PyTypeError::new_err(message));
+        }
+        let read = |(object, slot): (Option<Bound<'py, PyAny>>, &fuseloop::Slot)| {
+            Argument::of(&object.expect("all were counted"), &slot.name, &slot.ty())
+        };
+        let arguments = objects.into_iter().zip(params).map(read).collect::<PyResult<Vec<_>>>()?;
+        Ok(Given { arguments, out, threads })
+    }
+
+    /// Calls the kernel with the lock released, and again if Ctrl-C ended the call and the
+    /// program's handler did not raise.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        threads: usize,
+        mut call: impl FnMut(&CallOptions<'_>) -> Result<T, RunError> + Send,
+    ) -> PyResult<T> {
+        loop {
+            let cancel = interrupt::watch();
+            let done = py.detach(|| call(&CallOptions { threads, cancel }));
+            match done {
+                Err(_) if cancel.is_some_and(fuseloop::Cancel::is_cancelled) => py.check_signals()?,
+                done => return done.map_err(|e| error::of_call(py, &e)),
+            }
+        }
+    }
+}
+
+/// The arguments and options of a call.
+struct Given<'py> {
+    arguments: Vec<Argument<'py>>,
+    out: Option<Bound<'py, PyAny>>,
+    threads: usize,
+}
+
+/// The library that the results go to.
+fn home(views: &[View<'_>]) -> Home {
+    views.iter().map(|view| view.home).find(|home| *home != Home::NumPy).unwrap_or(Home::NumPy)
+}
+
+#[pymethods]
+impl Function {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let Given { arguments, out, threads } = self.arguments(args, kwargs)?;
+        let instance = self.instance(&arguments);
+        let kernel = self.kernel(py, instance)?;
+        let params = &instance.signature.params;
+        let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(&slot.name, slot.dtype));
+        let views = views.collect::<PyResult<Vec<View<'py>>>>()?;
+        let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);
+        let inputs = views.iter().zip(params).map(read).collect::<PyResult<Vec<ArrayRef<'_>>>>()?;
+        let Some(out) = out else {
+            let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(&inputs, options))?;
+            return self.returned(py, arrays, home(&views));
+        };
+        let names: Vec<&str> = instance.signature.results.iter().map(|slot| slot.name.as_str()).collect();
+        let mut outs = arrays::outputs(&out, &names)?;
+        self.hold_apart(py, &outs, &views, &names)?;
+        let name = |at: usize| names.get(at).copied().unwrap_or("out");
+        let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
+        let mut written = written.collect::<PyResult<Vec<ArrayMut<'_>>>>()?;
+        self.run(py, threads, |options| kernel.call_into_with(&inputs, &mut written, options))?;
+        Ok(out)
+    }
+
+    /// The parameters, the results and the conditions that the sizes of a call must meet, as text.
+    #[getter]
+    fn signature(&self) -> String {
+        self.narrow.signature.to_string()
+    }
+
+    /// The type of each parameter.
+    #[getter]
+    fn params(&self) -> Vec<String> {
+        self.narrow.signature.params.iter().map(fuseloop::Slot::ty).collect()
+    }
+
+    /// The type of each result.
+    #[getter]
+    fn results(&self) -> Vec<String> {
+        self.narrow.signature.results.iter().map(fuseloop::Slot::ty).collect()
+    }
+
+    /// The module that the function is part of.
+    #[getter]
+    fn module(&self, py: Python<'_>) -> Py<Module> {
+        self.module.clone_ref(py)
+    }
+
+    /// Explains how fusion changes the function, with numbers for the sizes that are given by name.
+    #[pyo3(signature = (**sizes))]
+    fn explain(&self, py: Python<'_>, sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Explanation> {
+        let sizes = sizes_of(sizes)?;
+        let options = &self.module.get().options;
+        let explained = py.detach(|| self.source(false).explain(options, &named(&sizes)));
+        explained.map(Explanation::new).map_err(|e| error::of_explaining(py, &e))
+    }
+
+    /// Measures the function with and without fusion. A size that is not given is made large.
+    #[pyo3(signature = (**sizes))]
+    fn bench(&self, py: Python<'_>, sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Benchmark> {
+        let sizes = sizes_of(sizes)?;
+        let options = &self.module.get().options;
+        let measured = py.detach(|| self.source(false).bench(options, &named(&sizes), &mut |_| ()));
+        measured.map(Benchmark::new).map_err(|e| error::of_bench(py, &e))
+    }
+
+    /// Checks that the function compiles, and gives its signature.
+    fn check(&self, py: Python<'_>) -> PyResult<String> {
+        for instance in std::iter::once(&self.narrow).chain(&self.wide) {
+            self.kernel(py, instance)?;
+        }
+        Ok(self.signature())
+    }
+
+    /// The function as text at a later stage: `ir`, `clif`, `asm` or `ptx`.
+    fn emit(&self, py: Python<'_>, stage: &str) -> PyResult<String> {
+        let emit = match stage {
+            "ir" => Emit::Ir,
+            "clif" => Emit::Clif,
+            "asm" => Emit::Asm,
+            "ptx" => Emit::Ptx,
+            _ => return Err(error::refused(py, format!("there is no stage `{stage}`"), "name ir, clif, asm or ptx")),
+        };
+        let options = &self.module.get().options;
+        py.detach(|| self.source(false).emit(options, emit)).map_err(|e| error::of_compiling(py, &e))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<fuseloop function {}>", self.narrow.signature.to_string().lines().next().unwrap_or_default())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Named<'_>)> {
+        let get = py.import("operator")?.getattr("getitem")?;
+        Ok((get, (self.module.clone_ref(py), &self.name)))
+    }
+}
+
+impl Function {
+    fn returned<'py>(&self, py: Python<'py>, arrays: Vec<Array>, home: Home) -> PyResult<Bound<'py, PyAny>> {
+        let mut made = arrays.into_iter().map(|array| arrays::result(py, array, home));
+        match &self.tuple {
+            None => made.next().expect("a function has a result"),
+            Some(class) => {
+                let results = made.collect::<PyResult<Vec<_>>>()?;
+                class.bind(py).call1(PyTuple::new(py, results)?)
+            }
+        }
+    }
+
+    /// Refuses to write to memory that the call reads, or twice to the same.
+    fn hold_apart(&self, py: Python<'_>, outs: &[View<'_>], inputs: &[View<'_>], names: &[&str]) -> PyResult<()> {
+        let help = "pass another array, or leave `out` away";
+        let name = |at: usize| names.get(at).copied().unwrap_or("out");
+        for (at, out) in outs.iter().enumerate() {
+            if let Some(input) = inputs.iter().position(|input| !out.is_apart(input)) {
+                let param = &self.narrow.signature.params[input].name;
+                let message = format!("the array to write `{}` to shares memory with the argument `{param}`", name(at));
+                return Err(error::refused(py, message, help));
+            }
+            if let Some(other) = outs[..at].iter().position(|other| !out.is_apart(other)) {
+                let message = format!("the arrays to write `{}` and `{}` to share memory", name(other), name(at));
+                return Err(error::refused(py, message, help));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A function by its module and its name, as it is pickled.
+type Named<'a> = (Py<Module>, &'a str);
+
+/// The sizes that a report is asked for.
+fn sizes_of(sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, i64)>> {
+    let pairs = sizes.into_iter().flatten().map(|(name, size)| Ok((name.extract()?, size.extract()?)));
+    pairs.collect()
+}
+
+fn named(sizes: &[(String, i64)]) -> Vec<(&str, i64)> {
+    sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect()
+}
+
+/// The style of everything that is text.
+pub(crate) const STYLE: Style = Style::Plain;

@@ -1,0 +1,292 @@
+//! A program: functions as attributes. It pickles as its text, with the texts of the files that it
+//! uses.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use fuseloop::{Device, Folder, Loader, Located, Math, NotRead, Options, Program, Source};
+use pyo3::exceptions::{PyAttributeError, PyKeyError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::error;
+use crate::function::Function;
+
+/// A program. Its functions are its attributes, `module.softmax`; `module["softmax"]` is the same,
+/// also for a function with the name of one of the methods.
+#[pyclass(frozen, module = "fuseloop", dict)]
+pub(crate) struct Module {
+    pub(crate) program: Program,
+    pub(crate) options: Options,
+    name: String,
+    text: String,
+    files: Files,
+    settings: Settings,
+    functions: Mutex<BTreeMap<String, Py<Function>>>,
+}
+
+/// The files that a program used: where each path led, and the text of each file.
+#[derive(Clone, Default)]
+struct Files {
+    /// The program itself, by its identity and its path, if it is a file.
+    program: Option<(String, String)>,
+    /// The file that names another, empty for the program itself; the path as written; the file
+    /// that it means, by its identity and by the path that errors show.
+    links: Vec<(String, String, String, String)>,
+    texts: BTreeMap<String, String>,
+}
+
+/// The options of a module as Python gives them.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) device: String,
+    pub(crate) threads: usize,
+    pub(crate) max_memory: Option<u64>,
+    pub(crate) max_steps: Option<u64>,
+    pub(crate) math: String,
+}
+
+impl Settings {
+    fn options(&self, py: Python<'_>) -> PyResult<Options> {
+        let device = match self.device.as_str() {
+            "cpu" => Device::Cpu,
+            "gpu" => Device::Gpu,
+            "auto" => Device::Auto,
+            "interp" => Device::Interp,
+            other => {
+                return Err(error::refused(
+                    py,
+                    format!("there is no device `{other}`"),
+                    "name cpu, gpu, auto or interp",
+                ));
+            }
+        };
+        let math = match self.math.as_str() {
+            "exact" => Math::Exact,
+            "fast" => Math::Fast,
+            other => return Err(error::refused(py, format!("there is no math `{other}`"), "name exact or fast")),
+        };
+        let Settings { threads, max_memory, max_steps, .. } = *self;
+        Ok(Options { device, threads, max_memory, max_steps, math, ..Options::default() })
+    }
+}
+
+/// Reads files, and keeps what it read.
+struct Recorder<'a> {
+    from: &'a dyn Loader,
+    files: Mutex<Files>,
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl Loader for Recorder<'_> {
+    fn program(&self) -> Option<Located> {
+        self.from.program()
+    }
+
+    fn locate(&self, path: &str, from: Option<&Located>) -> Result<Located, NotRead> {
+        let found = self.from.locate(path, from)?;
+        let by = from.map(|from| text(&from.id)).unwrap_or_default();
+        let link = (by, path.to_owned(), text(&found.id), text(&found.path));
+        self.files.lock().unwrap_or_else(|e| e.into_inner()).links.push(link);
+        Ok(found)
+    }
+
+    fn read(&self, file: &Located) -> Result<String, NotRead> {
+        let read = self.from.read(file)?;
+        self.files.lock().unwrap_or_else(|e| e.into_inner()).texts.insert(text(&file.id), read.clone());
+        Ok(read)
+    }
+}
+
+impl Loader for Files {
+    fn program(&self) -> Option<Located> {
+        self.program.as_ref().map(|(id, path)| Located { id: id.into(), path: path.into() })
+    }
+
+    fn locate(&self, path: &str, from: Option<&Located>) -> Result<Located, NotRead> {
+        let by = from.map(|from| text(&from.id)).unwrap_or_default();
+        let link = self.links.iter().find(|(other, written, ..)| *other == by && written == path);
+        let missing = || NotRead(format!("the pickled program has no file `{path}`"));
+        link.map(|(.., id, shown)| Located { id: id.into(), path: shown.into() }).ok_or_else(missing)
+    }
+
+    fn read(&self, file: &Located) -> Result<String, NotRead> {
+        let missing = || NotRead(format!("the pickled program has no file `{}`", file.path.display()));
+        self.texts.get(&text(&file.id)).cloned().ok_or_else(missing)
+    }
+}
+
+impl Module {
+    /// Parses and checks a program; `loader` finds the files that it uses.
+    pub(crate) fn new(
+        py: Python<'_>,
+        (name, source): (String, String),
+        loader: &(dyn Loader + Sync),
+        settings: Settings,
+    ) -> PyResult<Module> {
+        let options = settings.options(py)?;
+        let (parsed, files) = py.detach(|| {
+            let program = loader.program().map(|file| (text(&file.id), text(&file.path)));
+            let recorder = Recorder { from: loader, files: Mutex::new(Files { program, ..Files::default() }) };
+            let parsed = Program::parse_with(Source::new(name.as_str(), source.as_str()), &recorder);
+            (parsed, recorder.files.into_inner().unwrap_or_else(|e| e.into_inner()))
+        });
+        let program = parsed.map_err(|errors| error::of_source(py, &errors))?;
+        Ok(Module { program, options, name, text: source, files, settings, functions: Mutex::default() })
+    }
+
+    fn function(slf: &Bound<'_, Module>, name: &str) -> PyResult<Option<Py<Function>>> {
+        let this = slf.get();
+        let known = this.functions.lock().unwrap_or_else(|e| e.into_inner()).get(name).map(|f| f.clone_ref(slf.py()));
+        if known.is_some() {
+            return Ok(known);
+        }
+        let Some(made) = Function::find(slf, name)? else { return Ok(None) };
+        let mut functions = this.functions.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(Some(functions.entry(name.to_owned()).or_insert(made).clone_ref(slf.py())))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known: Vec<String> = self.program.functions().map(|s| format!("`{}`", s.name)).collect();
+        format!("there is no function `{name}` in {}; it has {}", self.name, known.join(", "))
+    }
+}
+
+#[pymethods]
+impl Module {
+    fn __getattr__(slf: &Bound<'_, Module>, name: &str) -> PyResult<Py<Function>> {
+        Module::function(slf, name)?.ok_or_else(|| PyAttributeError::new_err(slf.get().unknown(name)))
+    }
+
+    fn __getitem__(slf: &Bound<'_, Module>, name: &str) -> PyResult<Py<Function>> {
+        Module::function(slf, name)?.ok_or_else(|| PyKeyError::new_err(slf.get().unknown(name)))
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.program.signature(name).is_some()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PyList::new(py, self.functions())?.as_any().try_iter().map(Bound::into_any)
+    }
+
+    fn __len__(&self) -> usize {
+        self.program.functions().count()
+    }
+
+    fn __dir__(&self) -> Vec<String> {
+        let own = ["check", "functions", "name", "source"].map(str::to_owned);
+        self.functions().into_iter().chain(own).collect()
+    }
+
+    /// The names of the functions, in the order of the source.
+    #[getter]
+    fn functions(&self) -> Vec<String> {
+        self.program.functions().map(|signature| signature.name.clone()).collect()
+    }
+
+    /// The name that errors use for the program: its path, if it was loaded.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text of the program, without the files that it uses.
+    #[getter]
+    fn source(&self) -> &str {
+        &self.text
+    }
+
+    /// The signature of each function with its conditions, and the warnings about the program.
+    fn check(&self) -> String {
+        let signatures = self.program.functions().map(ToString::to_string);
+        let warnings = self.program.warnings().clone().for_all_functions();
+        let warnings = Some(warnings.to_string()).filter(|text| !text.is_empty());
+        signatures.chain(warnings).collect::<Vec<_>>().join("\n")
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<fuseloop module {}: {}>", self.name, self.functions().join(", "))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+        let state = PyDict::new(py);
+        state.set_item("name", &self.name)?;
+        state.set_item("text", &self.text)?;
+        state.set_item("program", self.files.program.clone())?;
+        state.set_item("links", self.files.links.clone())?;
+        state.set_item("texts", self.files.texts.clone())?;
+        let Settings { device, threads, max_memory, max_steps, math } = &self.settings;
+        state.set_item("device", device)?;
+        state.set_item("threads", threads)?;
+        state.set_item("max_memory", max_memory)?;
+        state.set_item("max_steps", max_steps)?;
+        state.set_item("math", math)?;
+        Ok((py.import("fuseloop._native")?.getattr("unpickle")?, (state,)))
+    }
+}
+
+/// A program that was pickled.
+#[pyfunction]
+pub(crate) fn unpickle(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Module> {
+    let item = |key: &str| state.get_item(key)?.ok_or_else(|| PyKeyError::new_err(key.to_owned()));
+    let settings = Settings {
+        device: item("device")?.extract()?,
+        threads: item("threads")?.extract()?,
+        max_memory: item("max_memory")?.extract()?,
+        max_steps: item("max_steps")?.extract()?,
+        math: item("math")?.extract()?,
+    };
+    let program = item("program")?.extract()?;
+    let files = Files { program, links: item("links")?.extract()?, texts: item("texts")?.extract()? };
+    Module::new(py, (item("name")?.extract()?, item("text")?.extract()?), &files, settings)
+}
+
+/// Compiles a program from its text.
+///
+/// Each function is checked at once, and compiled to machine code when it is first called. Paths in
+/// `use "..."` start from `folder`, by default the current one. `device` is `cpu`, `gpu`, `auto` or
+/// `interp`; `threads` the number of threads that may work on a call, 0 for one a core. A call that
+/// takes more bytes than `max_memory`, or a loop of more steps than `max_steps`, ends in an error.
+/// `math="fast"` gives up exact bits for speed. Raises `fuseloop.Error`, with all errors of the
+/// text.
+#[pyfunction]
+#[pyo3(signature = (source, *, name = "<source>".to_owned(), folder = PathBuf::new(), device = "cpu".to_owned(),
+    threads = 0, max_memory = None, max_steps = None, math = "exact".to_owned()))]
+#[expect(clippy::too_many_arguments, reason = "each is an option by name in Python")]
+pub(crate) fn compile(
+    py: Python<'_>,
+    source: String,
+    name: String,
+    folder: PathBuf,
+    device: String,
+    threads: usize,
+    max_memory: Option<u64>,
+    max_steps: Option<u64>,
+    math: String,
+) -> PyResult<Module> {
+    let settings = Settings { device, threads, max_memory, max_steps, math };
+    Module::new(py, (name, source), &Folder::new(folder), settings)
+}
+
+/// Compiles a program from a file. The options are those of `compile`.
+#[pyfunction]
+#[pyo3(signature = (path, *, device = "cpu".to_owned(), threads = 0, max_memory = None, max_steps = None,
+    math = "exact".to_owned()))]
+pub(crate) fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    device: String,
+    threads: usize,
+    max_memory: Option<u64>,
+    max_steps: Option<u64>,
+    math: String,
+) -> PyResult<Module> {
+    let settings = Settings { device, threads, max_memory, max_steps, math };
+    let source = std::fs::read_to_string(&path)?;
+    Module::new(py, (text(&path), source), &Folder::of(&path), settings)
+}
