@@ -40,6 +40,7 @@ pub(crate) mod codes {
         SCALAR = 209, "a number or a length beyond 2^48";
         NO_VALUE = 210, "a length without a value";
         STATED = 211, "a condition of the signature that a call does not meet";
+        ARGUMENT_NAME = 212, "an argument whose name is not that of one parameter";
         OUTSIDE = 220, "an access outside, found as the program runs";
         OUTPUT_COUNT = 230, "not as many arrays to write to as results";
         OUTPUT = 231, "an array to write to that does not fit";
@@ -179,6 +180,15 @@ pub enum RunErrorKind {
         params: Vec<String>,
         /// How many arrays were given.
         found: usize,
+    },
+    /// Arguments given by name do not fit the parameters' names.
+    ArgumentName {
+        /// The name.
+        name: String,
+        /// The fault.
+        fault: NameFault,
+        /// The parameters' names.
+        params: Vec<String>,
     },
     /// An array of another element type.
     ArgumentType {
@@ -337,6 +347,7 @@ impl RunError {
     pub fn code(&self) -> Code {
         match &*self.kind {
             RunErrorKind::ArgumentCount { .. } => codes::ARGUMENT_COUNT,
+            RunErrorKind::ArgumentName { .. } => codes::ARGUMENT_NAME,
             RunErrorKind::ArgumentType { .. } => codes::ARGUMENT_TYPE,
             RunErrorKind::ArgumentRank { .. } => codes::ARGUMENT_RANK,
             RunErrorKind::ArgumentLength { .. } => codes::SCALAR,
@@ -359,6 +370,7 @@ impl RunError {
             RunErrorKind::OutputCount { .. } => codes::OUTPUT_COUNT,
             RunErrorKind::Output { .. } => codes::OUTPUT,
             RunErrorKind::Memory { .. } => codes::MEMORY,
+            RunErrorKind::Array(ArrayError::Layout) => codes::OUTPUT,
             RunErrorKind::Array(_) => codes::ARRAY,
             RunErrorKind::DeviceMemory { .. } => codes::DEVICE_MEMORY,
             #[cfg(feature = "gpu")]
@@ -442,6 +454,17 @@ impl SizeSide {
     }
 }
 
+/// A fault in the names of arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFault {
+    /// No parameter has the name.
+    Unknown,
+    /// Two arguments have the name.
+    Twice,
+    /// No argument has the name of a parameter.
+    Missing,
+}
+
 impl fmt::Display for SizeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}, from {}", self.name, self.value, self.from)
@@ -455,6 +478,15 @@ impl fmt::Display for RunError {
                 let names = params.join(", ");
                 write!(f, "the function takes {} ({names}), {found} given", count(params.len(), "argument"))
             }
+            RunErrorKind::ArgumentName { name, fault, params } => match fault {
+                NameFault::Unknown if params.is_empty() => write!(f, "the function has no parameter `{name}`, nor any"),
+                NameFault::Unknown => {
+                    let params: Vec<String> = params.iter().map(|param| format!("`{param}`")).collect();
+                    write!(f, "the function has no parameter `{name}`, but {}", params.join(", "))
+                }
+                NameFault::Twice => write!(f, "the argument `{name}` is given twice"),
+                NameFault::Missing => write!(f, "the argument `{name}` is missing"),
+            },
             RunErrorKind::ArgumentType { param, expected, found } => {
                 write!(f, "`{param}` has elements of type {expected}, the array given has {found}")
             }

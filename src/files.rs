@@ -1,11 +1,12 @@
-//! Array files: `.npy`, `.npz`, `.safetensors`, and `.npy` on standard input and output.
+//! Array files: `.npy`, `.npz`, `.safetensors`, tables as `.csv`, pictures as `.png`, and `.npy` on
+//! standard input and output.
 //!
 //! ```
-//! use fuseloop::{Array, Scalar, files};
+//! use fuseloop::{Array, files};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let file = folder.path().join("a.npz");
-//! let (x, y) = (Array::scalar(Scalar::F32(1.5)), Array::scalar(Scalar::I64(7)));
+//! let (x, y) = (Array::scalar(1.5f32), Array::scalar(7i64));
 //!
 //! // Several results in one file; all that is named is written, or nothing is.
 //! let place = |key: &str| files::Place::parse(&format!("{}:{key}", file.display()));
@@ -26,14 +27,47 @@
 
 use crate::Array;
 
+use ir::Dtype;
+use ir::array::ArrayError;
+
+use crate::values::convert;
+
 pub use files::{Fault, FileError, Format, Packing, Place, Stored, check, codes, names, replace, save};
 
-/// Reads an array from a file.
+/// Reads an array from a file. A type at the end of the place, as in `a.npy:f32`, converts it. A
+/// table has two axes, or one if it has one column.
+///
+/// # Errors
+///
+/// [`FileError`] if the file is missing or not what its name says, with the reason as data and a
+/// code.
 pub fn read(place: &Place) -> Result<Array, FileError> {
-    open(place)?.read()
+    let (place, said) = place.clone().split_dtype();
+    let failed = |error: ArrayError| FileError::of(&place, error.into());
+    let stored = open_as(&place, said)?;
+    let is_table = stored.is_table();
+    let array = stored.read()?;
+    let array = match *array.shape() {
+        // A table of one column is how an array with one axis is written.
+        [rows, 1] if is_table => convert::reshaped(array, &[rows]).map_err(failed)?,
+        _ => array,
+    };
+    match said {
+        Some(dtype) => convert::converted(array, dtype).map_err(failed),
+        None => Ok(array),
+    }
 }
 
-/// Reads what a file says of an array, and no more.
+/// Reads what a file says of an array, and no more. (A table is read whole.)
+///
+/// # Errors
+///
+/// As [`read`].
 pub fn open(place: &Place) -> Result<Stored, FileError> {
-    files::open(place, backends::zeroed_words)
+    open_as(place, None)
+}
+
+/// The same for a table with elements of a type. Other files say their own.
+pub(crate) fn open_as(place: &Place, dtype: Option<Dtype>) -> Result<Stored, FileError> {
+    files::open(place, dtype, backends::zeroed_words)
 }

@@ -11,7 +11,7 @@ use backends::cpu::Simd;
 use backends::{Math, Phases};
 use compiler::plan::peak::Peak;
 use ir::Binding;
-use ir::array::{Array, ArrayMut, ArrayRef};
+use ir::array::{Array, ArrayMut, ArrayRef, Input, Inputs, Outputs};
 use ir::checked::Checked;
 use ir::decision::Passes;
 use ir::nest::Program;
@@ -20,7 +20,7 @@ use ir::sabotage::{self, Bug};
 use crate::boundary;
 use crate::error::Context;
 use crate::limit;
-use crate::{CompileError, RunError, RunErrorKind, Signature, Source};
+use crate::{CompileError, NameFault, RunError, RunErrorKind, Signature, Source};
 
 /// How a function is compiled and run. No option changes a result by even a bit, except `math`.
 ///
@@ -37,12 +37,13 @@ pub struct Options {
     /// The number of threads that may work on a call; 0 stands for all that the machine has.
     pub threads: usize,
     /// The limit on the bytes of a call's arrays, inputs and temporaries included. A call that
-    /// needs more at once is refused.
+    /// needs more at once is refused (E0240). `None`, the default, is no limit.
     pub max_memory: Option<u64>,
     /// The limit on a call's GPU memory. A call that needs more than is free is refused in any
     /// case.
     pub max_device_memory: Option<u64>,
-    /// The limit on the steps of each loop: a call in which one takes more ends in an error.
+    /// The limit on the steps of each loop: a call in which one takes more ends in an error
+    /// (E0244).
     pub max_steps: Option<u64>,
     /// A folder in which assembled GPU kernels are cached.
     pub cache: Option<PathBuf>,
@@ -134,7 +135,27 @@ impl Times {
     }
 }
 
-/// A compiled function.
+/// A compiled function: machine code for a device that takes arrays of every size.
+///
+/// It is `Send` and `Sync`, and independent of the [`Program`](crate::Program) that it comes from.
+/// [`Kernel::call`] is the usual way to call it, [`Kernel::call_into`] writes to memory of the
+/// caller's, [`Kernel::call_named`] takes arguments by name, and [`Kernel::call_unless`] can be
+/// cancelled. The pages of the [guide](crate::guide) say which threads work on a call and what it
+/// allocates.
+///
+/// ```
+/// use fuseloop::{Options, Program};
+///
+/// let dot = {
+///     let program = Program::parse("fn dot(x: f64[n], y: f64[n]) = sum(x * y)")?;
+///     program.main()?.compile(&Options::default())?
+/// };
+/// for n in [0, 3, 1000] {
+///     let (x, y) = (vec![2.0f64; n], vec![0.5f64; n]);
+///     assert_eq!(dot.call((&x, &y))?[0].as_slice::<f64>()?, [n as f64]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Kernel {
     source: Arc<Source>,
     signature: Signature,
@@ -188,15 +209,96 @@ impl Kernel {
         self.times
     }
 
-    /// The shapes of the results for these inputs. They can depend on values, since a size may be
-    /// an argument.
-    pub fn output_shapes(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Vec<usize>>, RunError> {
-        self.enter(|| self.shapes(&self.bind(inputs)?))
+    /// The shapes of the results for these inputs, in order. They can depend on values, since a
+    /// size may be an argument.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn outer(x: f32[n], y: f32[m]) { let z[i, j] = x[i] * y[j]; z }")?;
+    /// let kernel = program.main()?.compile(&Options::default())?;
+    /// assert_eq!(kernel.output_shapes((&[1.0f32; 2], &[1.0f32; 3]))?, [[2, 3]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output_shapes(&self, inputs: impl Inputs) -> Result<Vec<Vec<usize>>, RunError> {
+        self.lent(inputs, |inputs| self.enter(|| self.shapes(&self.bind(inputs)?)))
     }
 
-    /// Calls the function and gives its results, in order.
-    pub fn call(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
+    /// Calls the function with its arguments, in the order of its parameters, and gives its
+    /// results, in order. The arguments are a tuple of arrays, slices and scalars, or a slice of
+    /// arrays: [`Inputs`]. They are borrowed for the call and not copied.
+    ///
+    /// # Errors
+    ///
+    /// Arguments of another number, element type, rank or shape than the function takes are
+    /// reported before anything runs. A subscript that is data is reported when it is found to be
+    /// out of bounds. [`RunError`] has the cause as data, its code and its place in the source.
+    ///
+    /// ```
+    /// use fuseloop::{Array, Options, Program};
+    ///
+    /// let program = Program::parse("fn scale(x: f32[n, m], by: f32) = x * by")?;
+    /// let kernel = program.main()?.compile(&Options::default())?;
+    /// let x = Array::from_slice(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let out = kernel.call((&x, 10.0f32))?;
+    /// assert_eq!(out[0].as_slice::<f32>()?, [10.0, 20.0, 30.0, 40.0]);
+    /// assert_eq!(kernel.call((&x,)).unwrap_err().code().to_string(), "E0200");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call(&self, inputs: impl Inputs) -> Result<Vec<Array>, RunError> {
         Ok(self.call_in_phases(inputs)?.0)
+    }
+
+    /// Calls the function with its arguments by the names of its parameters, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`], and E0212 for a name that is no parameter's, is given twice or
+    /// is missing.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn axpy(a: f32, x: f32[n], y: f32[n]) = a * x + y")?;
+    /// let kernel = program.main()?.compile(&Options::default())?;
+    /// let (x, y) = (vec![1.0f32, 2.0], vec![10.0f32, 20.0]);
+    /// let out = kernel.call_named(&[("y", &y), ("x", &x), ("a", &3.0f32)])?;
+    /// assert_eq!(out[0].as_slice::<f32>()?, [13.0, 26.0]);
+    /// let error = kernel.call_named(&[("y", &y), ("z", &x)]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the function has no parameter `z`, but `a`, `x`, `y`");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_named(&self, inputs: &[(&str, &dyn Input)]) -> Result<Vec<Array>, RunError> {
+        let params = &self.signature.params;
+        for (at, (name, _)) in inputs.iter().enumerate() {
+            let fault = match params.iter().any(|param| param.name == *name) {
+                false => Some(NameFault::Unknown),
+                true if inputs[..at].iter().any(|(other, _)| other == name) => Some(NameFault::Twice),
+                true => None,
+            };
+            if let Some(fault) = fault {
+                return Err(self.name_error(name, fault));
+            }
+        }
+        let by_name = |name: &str| inputs.iter().find(|(given, _)| *given == name).map(|(_, input)| *input);
+        let in_order = params
+            .iter()
+            .map(|param| by_name(&param.name).ok_or_else(|| self.name_error(&param.name, NameFault::Missing)));
+        self.call(&in_order.collect::<Result<Vec<&dyn Input>, _>>()?)
+    }
+
+    fn name_error(&self, name: &str, fault: NameFault) -> RunError {
+        let params = self.signature.params.iter().map(|param| param.name.clone()).collect();
+        self.context().error(RunErrorKind::ArgumentName { name: name.to_owned(), fault, params })
+    }
+
+    /// Lends the arguments to a call.
+    fn lent<T>(
+        &self,
+        inputs: impl Inputs,
+        call: impl FnOnce(&[ArrayRef<'_>]) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        inputs.with(call).unwrap_or_else(|error| Err(self.context().array(error)))
     }
 
     /// Calls the function unless it is cancelled, before or during the call. On the CPU and in the
@@ -210,19 +312,19 @@ impl Kernel {
     /// let kernel = program.main()?.compile(&Options::default())?;
     /// let cancel = Cancel::default();
     /// let other = cancel.clone();
-    /// let call = std::thread::spawn(move || kernel.call_unless(&[], &other).map(|_| ()));
+    /// let call = std::thread::spawn(move || kernel.call_unless((), &other).map(|_| ()));
     /// cancel.cancel();
     /// assert_eq!(call.join().unwrap().unwrap_err().code().to_string(), "E0243");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_unless(&self, inputs: &[ArrayRef<'_>], cancel: &Cancel) -> Result<Vec<Array>, RunError> {
+    pub fn call_unless(&self, inputs: impl Inputs, cancel: &Cancel) -> Result<Vec<Array>, RunError> {
         self.call_with(inputs, &CallOptions { cancel: Some(cancel), ..CallOptions::default() })
     }
 
     /// Calls the function on the threads, and until the request, that `options` name.
-    pub fn call_with(&self, inputs: &[ArrayRef<'_>], options: &CallOptions<'_>) -> Result<Vec<Array>, RunError> {
+    pub fn call_with(&self, inputs: impl Inputs, options: &CallOptions<'_>) -> Result<Vec<Array>, RunError> {
         self.unless_cancelled(options)?;
-        Ok(self.enter(|| self.call_watched(inputs, options))?.0)
+        Ok(self.lent(inputs, |inputs| self.enter(|| self.call_watched(inputs, options)))?.0)
     }
 
     fn unless_cancelled(&self, options: &CallOptions<'_>) -> Result<(), RunError> {
@@ -234,8 +336,8 @@ impl Kernel {
 
     /// Calls the function. If it runs on a GPU, also returns the times for copying the inputs,
     /// running the kernels and copying the results.
-    pub fn call_in_phases(&self, inputs: &[ArrayRef<'_>]) -> Result<(Vec<Array>, Option<Phases>), RunError> {
-        self.enter(|| self.call_watched(inputs, &CallOptions::default()))
+    pub fn call_in_phases(&self, inputs: impl Inputs) -> Result<(Vec<Array>, Option<Phases>), RunError> {
+        self.lent(inputs, |inputs| self.enter(|| self.call_watched(inputs, &CallOptions::default())))
     }
 
     /// Runs a request from outside, turning panics into errors.
@@ -261,40 +363,55 @@ impl Kernel {
         Ok((outputs, on_gpu.then_some(phases)))
     }
 
-    /// Calls the function and writes its results to the caller's arrays, in order. After an error
-    /// these are unchanged.
+    /// Calls the function and writes its results to the caller's memory, in order: a tuple of
+    /// arrays and slices, or a slice of arrays ([`Outputs`]), each of the type and shape of its
+    /// result. Nothing is allocated for them. After an error the memory is unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`]; E0230 for another number of results, and E0231 for memory of
+    /// another type or shape.
     ///
     /// ```
-    /// use fuseloop::{Array, ArrayMut, ArrayRef, Dtype, Options, Program};
+    /// use fuseloop::{Options, Program};
     ///
     /// let program = Program::parse("fn next(x: i32[n]) = x + 1")?;
     /// let kernel = program.main()?.compile(&Options::default())?;
-    /// let mut out = Array::zeros(Dtype::I32, &[2])?;
-    /// let x = [3i32, -1].map(i32::to_ne_bytes).concat();
-    /// kernel.call_into(&[ArrayRef::new(Dtype::I32, &[2], &x)?], &mut [out.as_mut()])?;
-    /// assert_eq!(out.bytes(), [4i32, 0].map(i32::to_ne_bytes).concat());
+    /// let mut out = vec![0i32; 2];
+    /// kernel.call_into((&[3i32, -1],), (&mut out,))?;
+    /// assert_eq!(out, [4, 0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_into(&self, inputs: &[ArrayRef<'_>], outputs: &mut [ArrayMut<'_>]) -> Result<(), RunError> {
+    pub fn call_into(&self, inputs: impl Inputs, outputs: impl Outputs) -> Result<(), RunError> {
         self.call_into_with(inputs, outputs, &CallOptions::default())
     }
 
     /// The same on the threads, and until the request, that `options` name.
     pub fn call_into_with(
         &self,
+        inputs: impl Inputs,
+        outputs: impl Outputs,
+        options: &CallOptions<'_>,
+    ) -> Result<(), RunError> {
+        self.unless_cancelled(options)?;
+        self.lent(inputs, |inputs| {
+            let into = |outputs: &mut [ArrayMut<'_>]| self.enter(|| self.write(inputs, outputs, options));
+            outputs.with(into).unwrap_or_else(|error| Err(self.context().array(error)))
+        })
+    }
+
+    fn write(
+        &self,
         inputs: &[ArrayRef<'_>],
         outputs: &mut [ArrayMut<'_>],
         options: &CallOptions<'_>,
     ) -> Result<(), RunError> {
-        self.unless_cancelled(options)?;
-        self.enter(|| {
-            // The compiled code checks the arrays itself, and checking them twice would take as
-            // long as a small call.
-            if self.max_memory.is_some() || matches!(self.engine, Engine::Interp(_)) {
-                self.fit(inputs, outputs)?;
-            }
-            self.run(inputs, outputs, None, options).map(|_| ())
-        })
+        // The compiled code checks the arrays itself, and checking them twice would take as long as
+        // a small call.
+        if self.max_memory.is_some() || matches!(self.engine, Engine::Interp(_)) {
+            self.fit(inputs, outputs)?;
+        }
+        self.run(inputs, outputs, None, options).map(|_| ())
     }
 
     /// Checks that the arrays fit the function and each other.

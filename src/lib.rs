@@ -1,21 +1,40 @@
 //! Fuseloop compiles programs of a tiny array language to machine code, and runs them on arrays of
 //! any size.
 //!
+//! A program is a text of functions over whole arrays, as in NumPy. Compiling one takes some
+//! milliseconds and fuses its operations into as few loops as possible. The [`Kernel`] that comes
+//! out is called with slices, vectors or [`Array`]s of any shape that the function takes:
+//!
 //! ```
-//! use fuseloop::{Array, Dtype, Options, Program, Scalar};
+//! use fuseloop::{Array, Options, Program};
 //!
-//! let program = Program::parse("fn relu_axpb(x: f32[n], b: f32[n]) = relu(x * 2 + b)")?;
-//! let kernel = program.function("relu_axpb")?.compile(&Options::default())?;
+//! let program = Program::parse("
+//!     fn softmax(x: f32[m]) -> f32[m] {
+//!         let e = exp(x - max(x))
+//!         e / sum(e)
+//!     }
+//!     fn scores(x: f32[n, k], w: f32[k, m], temperature: f32) -> f32[n, m] {
+//!         let h = x @ w / temperature
+//!         let y[i] = softmax(h[i])
+//!         y
+//!     }
+//! ")?;
+//! let scores = program.function("scores")?.compile(&Options::default())?;
 //!
-//! // One kernel serves every size.
-//! for n in [1usize, 3, 1000] {
-//!     let x = Array::from_scalars(Dtype::F32, &[n], &vec![Scalar::F32(1.5); n])?;
-//!     let b = Array::from_scalars(Dtype::F32, &[n], &vec![Scalar::F32(-1.0); n])?;
-//!     let out = kernel.call(&[x.as_ref(), b.as_ref()])?;
-//!     assert_eq!(out[0].get(n - 1), Some(Scalar::F32(2.0)));
-//! }
+//! // One kernel serves every size. Arguments are borrowed, not copied.
+//! let x = Array::from_slice(&[2, 3], &[1.0f32, 0.0, 0.0, 0.0, 1.0, 1.0])?;
+//! let w = Array::from_slice(&[3, 2], &[2.0f32, 2.0, 1.0, 1.0, 3.0, 3.0])?;
+//! let results = scores.call((&x, &w, 0.5f32))?;
+//! assert_eq!(results[0].shape(), [2, 2]);
+//! assert_eq!(results[0].as_slice::<f32>()?, [0.5; 4]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The language has a tutorial and a reference in the repository's `docs/`. Programs to start from
+//! are in its `examples/rust/`, and run by `cargo run --example slices` (or `shapes`, `threads`,
+//! `named`, `errors`, `ndarray`). The [`guide`] says which [threads](guide::threads) work on a
+//! call, what is copied and allocated ([memory](guide::memory)), and which kinds of
+//! [errors](guide::errors) there are.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -26,21 +45,25 @@
 //! | [`Explanation`], [`Benchmark`] | what fusion made of a function, and why; what it gains |
 //! | [`Object`], [`Target`] | functions compiled ahead of time, for callers in C |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, and that may overwrite borrowed ones |
+//! | [`Inputs`], [`Outputs`], [`Element`] | the forms of arguments and of memory for results, and the Rust types of elements |
+//! | [`guide`] | pages on threads, memory and errors |
 //! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, and calls on them that are replayed |
 //! | [`Session`] | named functions and values, and text that is entered piece by piece, as at a prompt |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
 //!
-//! All features are on by default. A program that embeds the library for its CPU code alone leaves
-//! them out with `default-features = false`.
+//! All features but `ndarray` are on by default. A program that embeds the library for its CPU code
+//! alone leaves them out with `default-features = false`, and builds about half as long.
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `files` | [`files`], [`values`], and [`Session`], which loads files |
+//! | `files` | [`files`] and [`values`]: array files, arguments as text |
 //! | `gpu` | [`Device::Gpu`], [`Gpu`] and PTX; [`Function::launches`] with `reports` |
 //! | `interp` | [`Device::Interp`], and the reasons in the error of a broken `@kernels(n)` |
+//! | `ndarray` | arrays and views of that crate as arguments and results |
 //! | `objects` | [`Object`]: functions compiled ahead of time |
+//! | `repl` | [`Session`], which loads files; includes `files` |
 //! | `reports` | errors drawn over the source instead of a line each, [`Explanation`], [`Benchmark`], [`json`]; includes `interp` |
 //!
 //! [`Function::compile`] for a device that is left out is error E0262, and [`Device::Auto`] stands
@@ -57,6 +80,7 @@ pub mod errors;
 mod explain;
 #[cfg(feature = "files")]
 pub mod files;
+pub mod guide;
 #[cfg(feature = "reports")]
 pub mod json;
 mod kernel;
@@ -76,7 +100,7 @@ pub mod reference;
 pub mod render;
 #[cfg(feature = "reports")]
 mod roof;
-#[cfg(feature = "files")]
+#[cfg(feature = "repl")]
 pub mod session;
 #[cfg(feature = "files")]
 pub mod values;
@@ -91,11 +115,12 @@ pub use backends::{Math, Phases};
 #[cfg(feature = "reports")]
 pub use bench::BenchError;
 pub use compiler::check::{Signature, Slot, names as builtins};
-pub use error::{CompileError, RunError, RunErrorKind, SizeName, SizeSide};
+pub use error::{CompileError, NameFault, RunError, RunErrorKind, SizeName, SizeSide};
 #[cfg(feature = "reports")]
 pub use explain::{ExplainError, Explanation};
 pub use grammar::{Code, Diagnostic, Edit, Highlight, Label, MAX_SOURCE, highlight};
-pub use ir::array::{ArrayError, ArrayMut, ArrayRef};
+pub use half::{bf16, f16};
+pub use ir::array::{ArrayError, ArrayMut, ArrayRef, Element, Input, Inputs, Number, Output, Outputs, Room};
 pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
@@ -109,7 +134,7 @@ pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Part, Report, Severity, Source, Style};
 #[cfg(feature = "reports")]
 pub use reports::bench::{Benchmark, Measured, Measurement};
-#[cfg(feature = "files")]
+#[cfg(feature = "repl")]
 pub use session::{Outcome, Session, SessionError};
 pub use warnings::Warnings;
 

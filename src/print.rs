@@ -1,64 +1,69 @@
-//! Prints arrays as NumPy does: aligned, elided in the middle beyond 1,000 elements, each float in
-//! the fewest digits that distinguish it from its neighbours.
+//! Arrays as text that the language reads: aligned, and elided in the middle beyond a number of
+//! elements.
 //!
-//! The rules are those of `numpy/_core/arrayprint.py` (NumPy 2.4) at its defaults.
+//! Floats have the fewest digits that distinguish them from their neighbours, so that an array that
+//! is not elided can be entered again and has the same bits, as an argument ([`crate::values`]) or
+//! at the prompt. The layout is that of NumPy: the rules are those of `numpy/_core/arrayprint.py`
+//! (NumPy 2.4) for `array2string(x, separator=", ", floatmode="unique")`, or `"maxprec"` with a
+//! precision.
 
 use backends::float_mode;
 use ir::array::ArrayRef;
 use ir::{Dtype, Scalar};
 
-/// Larger arrays are elided.
-const THRESHOLD: usize = 1000;
 /// The number of elements left at each end of an elided axis.
 const EDGE: usize = 3;
-const LINE_WIDTH: usize = 75;
-/// The maximum number of digits after the decimal point.
-const PRECISION: usize = 8;
+/// More digits than a 16-bit float has.
+const SHORT: usize = 8;
 /// NumPy's own limit. It bounds the depth of recursion here.
 const MAX_RANK: usize = 64;
+
+/// How arrays are written.
+///
+/// ```
+/// use fuseloop::{Array, print};
+///
+/// let x = Array::from(vec![0.5f32, 1.0, 1.0 / 3.0]);
+/// assert_eq!(print::to_text(x.as_ref(), &print::Format::default()), "[0.5,        1.,         0.33333334]");
+/// let short = print::Format { precision: Some(2), ..print::Format::default() };
+/// assert_eq!(print::to_text(x.as_ref(), &short), "[0.5,  1.,   0.33]");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The maximum number of characters in a line. A single element may be longer.
+    pub width: usize,
+    /// The number of elements from which on an array is elided in the middle; `None` prints all.
+    pub most: Option<usize>,
+    /// The maximum number of digits after the decimal point of a float; `None` prints as many as it
+    /// takes to read the same bits back.
+    pub precision: Option<usize>,
+}
+
+/// Lines of 75 characters, at most 1,000 elements, all digits.
+impl Default for Format {
+    fn default() -> Format {
+        Format { width: 75, most: Some(1000), precision: None }
+    }
+}
 
 /// The array as text, over several lines if it is long, without a newline at the end.
 ///
 /// ```
-/// use fuseloop::{Array, Dtype, Scalar, print};
+/// use fuseloop::{Array, print};
 ///
-/// let x = Array::from_scalars(Dtype::F32, &[3], &[0.5, 1.0, -2.25].map(Scalar::F32)).unwrap();
-/// assert_eq!(print::to_text(x.as_ref()), "[ 0.5   1.   -2.25]");
+/// let x = Array::from_slice(&[2, 2], &[true, false, true, true])?;
+/// let text = print::to_text(x.as_ref(), &print::Format::default());
+/// assert_eq!(text, "[[ true, false],\n [ true,  true]]");
+/// # Ok::<(), fuseloop::ArrayError>(())
 /// ```
-pub fn to_text(array: ArrayRef<'_>) -> String {
-    float_mode::standard(|| text(array, LINE_WIDTH, Notation::NumPy))
+pub fn to_text(array: ArrayRef<'_>, format: &Format) -> String {
+    float_mode::standard(|| text(array, format))
 }
 
-/// The array as an array literal of the language, unless it is elided, in lines of at most `width`
-/// characters except where a single element is longer.
-///
-/// ```
-/// use fuseloop::{Array, Dtype, Scalar, print};
-///
-/// let x = Array::from_scalars(Dtype::Bool, &[2], &[true, false].map(Scalar::Bool)).unwrap();
-/// assert_eq!(print::to_literal(x.as_ref(), 75), "[ true, false]");
-/// ```
-pub fn to_literal(array: ArrayRef<'_>, width: usize) -> String {
-    let text = float_mode::standard(|| text(array, width, Notation::Literal));
-    match array.dtype() {
-        Dtype::Bool => text.replace("True", "true").replace("False", "false"),
-        _ => text,
-    }
-}
-
-/// How elements are separated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Notation {
-    /// By spaces.
-    NumPy,
-    /// By commas and spaces.
-    Literal,
-}
-
-fn text(array: ArrayRef<'_>, width: usize, notation: Notation) -> String {
+fn text(array: ArrayRef<'_>, format: &Format) -> String {
     let shape = array.shape();
     if let ([], Some(value)) = (shape, array.get(0)) {
-        return one(value);
+        return one(value, format.precision);
     }
     if shape.contains(&0) {
         return "[]".to_owned();
@@ -66,20 +71,16 @@ fn text(array: ArrayRef<'_>, width: usize, notation: Notation) -> String {
     if shape.len() > MAX_RANK {
         return format!("<{} of {} axes>", array.dtype(), shape.len());
     }
-    let elided = shape.iter().product::<usize>() > THRESHOLD;
+    let elided = format.most.is_some_and(|most| shape.iter().product::<usize>() > most);
     let shown: Vec<Vec<usize>> = shape.iter().map(|n| shown(*n, elided)).collect();
-    let words = words(array.dtype(), &elements(array, &shown));
-    let mut layout = Layout { shape, shown: &shown, words: words.into_iter(), notation, text: String::new() };
-    layout.axis(0, width);
+    let words = words(array.dtype(), &elements(array, &shown), format.precision);
+    let mut layout = Layout { shape, shown: &shown, words: words.into_iter(), text: String::new() };
+    layout.axis(0, format.width);
     layout.text
 }
 
-/// One value as text: `True`, `3`, `0.1`, `1e-05`.
-pub fn scalar(value: Scalar) -> String {
-    float_mode::standard(|| one(value))
-}
-
-fn one(value: Scalar) -> String {
+/// One value as text: `true`, `3`, `0.1`, `1e-05`.
+fn one(value: Scalar, precision: Option<usize>) -> String {
     let Some(float) = Float::new(value) else { return plain(value) };
     let magnitude = float.exact.abs();
     let too_large = if value.dtype() == Dtype::F64 { 1e16 } else { exponent_from(value.dtype()) };
@@ -87,10 +88,11 @@ fn one(value: Scalar) -> String {
         return float.non_finite().to_owned();
     }
     if magnitude == 0.0 || (1e-4..too_large).contains(&magnitude) {
-        return format!("{:?}", float.shortest);
+        let (whole, fraction) = float.positional(precision);
+        return format!("{whole}.{}", if fraction.is_empty() { "0" } else { &fraction });
     }
-    let (mantissa, exponent) = split_exponent(&float.shortest_exponential());
-    format!("{mantissa}e{exponent}")
+    let (mantissa, exponent) = float.exponential(precision);
+    format!("{}e{exponent}", mantissa.trim_end_matches('.'))
 }
 
 /// The subscripts shown along an axis.
@@ -108,21 +110,21 @@ fn elements(array: ArrayRef<'_>, shown: &[Vec<usize>]) -> Vec<Scalar> {
 }
 
 /// Each element as text, all with the same width.
-fn words(dtype: Dtype, elements: &[Scalar]) -> Vec<String> {
+fn words(dtype: Dtype, elements: &[Scalar], precision: Option<usize>) -> Vec<String> {
     let floats: Vec<Float> = elements.iter().filter_map(|e| Float::new(*e)).collect();
     if dtype.is_float() {
-        return float_words(dtype, &floats);
+        return float_words(dtype, &floats, precision);
     }
     let words: Vec<String> = elements.iter().map(|e| plain(*e)).collect();
     let width = words.iter().map(String::len).max().unwrap_or(0);
-    // NumPy pads every array of bools as if it contained a `False`.
+    // NumPy pads every array of truth values as if it contained a `False`.
     let width = if dtype == Dtype::Bool { width.max(5) } else { width };
     words.into_iter().map(|w| format!("{w:>width$}")).collect()
 }
 
 fn plain(value: Scalar) -> String {
     match value {
-        Scalar::Bool(v) => if v { "True" } else { "False" }.to_owned(),
+        Scalar::Bool(v) => v.to_string(),
         Scalar::I8(v) => v.to_string(),
         Scalar::U8(v) => v.to_string(),
         Scalar::I16(v) => v.to_string(),
@@ -138,21 +140,25 @@ fn plain(value: Scalar) -> String {
     }
 }
 
-fn float_words(dtype: Dtype, floats: &[Float]) -> Vec<String> {
+fn float_words(dtype: Dtype, floats: &[Float], precision: Option<usize>) -> Vec<String> {
     let finite: Vec<&Float> = floats.iter().filter(|v| v.exact.is_finite()).collect();
     let exponential = wants_exponent(dtype, &finite);
     // (before the point, after it, the exponent) of each finite element, at its own width.
     let parts: Vec<(String, String, String)> = if exponential {
-        let own = finite.iter().map(|v| v.exponential().0.split_once('.').map_or(0, |(_, f)| f.len()));
-        let precision = own.max().unwrap_or(0);
+        let own = finite.iter().map(|v| v.exponential(precision).0.split_once('.').map_or(0, |(_, f)| f.len()));
+        let digits = own.max().unwrap_or(0);
         let parts = finite.iter().map(|v| {
-            let (mantissa, exponent) = split_exponent(&format!("{:.precision$e}", v.exact));
+            let (mantissa, exponent) = split_exponent(&v.with_digits(digits, precision));
             let (whole, fraction) = mantissa.split_once('.').unwrap_or((&mantissa, ""));
             (whole.to_owned(), fraction.to_owned(), exponent)
         });
         parts.collect()
     } else {
-        finite.iter().map(|v| v.positional()).map(|(whole, fraction)| (whole, fraction, String::new())).collect()
+        finite
+            .iter()
+            .map(|v| v.positional(precision))
+            .map(|(whole, fraction)| (whole, fraction, String::new()))
+            .collect()
     };
     let widest = |part: fn(&(String, String, String)) -> usize| parts.iter().map(part).max().unwrap_or(0);
     let (mut left, fraction, exponent) = (widest(|p| p.0.len()), widest(|p| p.1.len()), widest(|p| p.2.len()));
@@ -212,6 +218,7 @@ fn split_exponent(text: &str) -> (String, String) {
 
 /// A floating-point element: its value, and the shortest decimal among those nearest to it.
 struct Float {
+    value: Scalar,
     exact: f64,
     /// A decimal, read as `f64`. As such it has the digits that are shortest in the element's own
     /// type.
@@ -222,7 +229,7 @@ impl Float {
     fn new(value: Scalar) -> Option<Float> {
         // Rust has no shortest form for this type, so the first precision that reads back is used.
         let search = |exact: f64, reads_back: &dyn Fn(f64) -> bool| {
-            let candidates = (0..PRECISION).map(|digits| format!("{exact:.digits$e}").parse().unwrap_or(exact));
+            let candidates = (0..SHORT).map(|digits| format!("{exact:.digits$e}").parse().unwrap_or(exact));
             candidates.into_iter().find(|v| reads_back(*v)).unwrap_or(exact)
         };
         let (exact, shortest) = match value {
@@ -232,7 +239,7 @@ impl Float {
             Scalar::F64(v) => (v, v),
             _ => return None,
         };
-        Some(Float { exact, shortest })
+        Some(Float { value, exact, shortest })
     }
 
     fn non_finite(&self) -> &'static str {
@@ -244,31 +251,43 @@ impl Float {
     }
 
     /// The digits before and after the decimal point, without trailing zeros.
-    fn positional(&self) -> (String, String) {
+    fn positional(&self, precision: Option<usize>) -> (String, String) {
         let text = self.shortest.to_string();
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        if fraction.len() <= PRECISION {
-            return (whole.to_owned(), fraction.to_owned());
+        match precision {
+            Some(most) if fraction.len() > most => {
+                let text = format!("{:.most$}", self.exact);
+                let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+                (whole.to_owned(), fraction.trim_end_matches('0').to_owned())
+            }
+            _ => (whole.to_owned(), fraction.to_owned()),
         }
-        let text = format!("{:.PRECISION$}", self.exact);
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        (whole.to_owned(), fraction.trim_end_matches('0').to_owned())
-    }
-
-    fn shortest_exponential(&self) -> String {
-        format!("{:e}", self.shortest)
     }
 
     /// The mantissa, without trailing zeros, and the exponent.
-    fn exponential(&self) -> (String, String) {
-        let (mantissa, exponent) = split_exponent(&self.shortest_exponential());
-        match mantissa.split_once('.') {
-            Some((_, fraction)) if fraction.len() > PRECISION => {
-                let (mantissa, exponent) = split_exponent(&format!("{:.PRECISION$e}", self.exact));
-                (mantissa.trim_end_matches('0').to_owned(), exponent)
+    fn exponential(&self, precision: Option<usize>) -> (String, String) {
+        let (mantissa, exponent) = split_exponent(&format!("{:e}", self.shortest));
+        match (mantissa.split_once('.'), precision) {
+            (Some((_, fraction)), Some(most)) if fraction.len() > most => {
+                let (mantissa, exponent) = split_exponent(&format!("{:.most$e}", self.exact));
+                let mantissa = if most == 0 { &mantissa } else { mantissa.trim_end_matches('0') };
+                (mantissa.to_owned(), exponent)
             }
             _ => (mantissa, exponent),
         }
+    }
+
+    /// The element with an exponent and this many digits after the point.
+    fn with_digits(&self, digits: usize, precision: Option<usize>) -> String {
+        let text = format!("{:.digits$e}", self.exact);
+        // Next to a power of two, the nearest decimal of so few digits may be another element's.
+        if precision.is_some() || Scalar::parse(self.value.dtype(), &text) == Some(self.value) {
+            return text;
+        }
+        let text = format!("{:e}", self.shortest);
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        format!("{whole}.{fraction:0<digits$}e{exponent}")
     }
 }
 
@@ -277,7 +296,6 @@ struct Layout<'a> {
     shape: &'a [usize],
     shown: &'a [Vec<usize>],
     words: std::vec::IntoIter<String>,
-    notation: Notation,
     text: String,
 }
 
@@ -291,7 +309,7 @@ impl Layout<'_> {
         if axis + 1 == self.shape.len() {
             self.row(&indent, count, gap, width.saturating_sub(1));
         } else {
-            let between = self.comma().to_owned() + &"\n".repeat(self.shape.len() - axis - 1) + &indent;
+            let between = format!(",{}{indent}", "\n".repeat(self.shape.len() - axis - 1));
             for k in 0..count {
                 if k > 0 {
                     self.text.push_str(&between);
@@ -306,13 +324,6 @@ impl Layout<'_> {
         self.text.push(']');
     }
 
-    fn comma(&self) -> &'static str {
-        match self.notation {
-            Notation::NumPy => "",
-            Notation::Literal => ",",
-        }
-    }
-
     /// Appends the elements of the last axis, broken into lines.
     fn row(&mut self, indent: &str, count: usize, gap: usize, width: usize) {
         let mut column = indent.len();
@@ -322,8 +333,8 @@ impl Layout<'_> {
             for (nth, word) in ellipsis.into_iter().chain([word]).enumerate() {
                 let first = k == 0 && nth == 0;
                 if !first {
-                    self.text.insert_str(self.text.trim_end_matches(' ').len(), self.comma());
-                    column += self.comma().len();
+                    self.text.insert(self.text.trim_end_matches(' ').len(), ',');
+                    column += 1;
                 }
                 if !first && column + 1 + word.len() > width {
                     self.text.truncate(self.text.trim_end_matches(' ').len());

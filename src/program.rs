@@ -23,7 +23,17 @@ use crate::render::{Report, draw};
 use crate::{BenchError, Benchmark, ExplainError, Explanation};
 use crate::{CompileError, Kernel, Loader, Options, Signature, Source, Style, Times, Warnings};
 
-/// A source text, parsed and checked.
+/// A source text, parsed and checked: functions that can be compiled, each on its own.
+///
+/// ```
+/// use fuseloop::Program;
+///
+/// let source = "fn twice(x: f32[n]) = 2 * x\nfn total(x: f32[n]) = sum(twice(x))";
+/// let program = Program::parse(source)?;
+/// let signatures: Vec<String> = program.functions().map(|one| one.to_string()).collect();
+/// assert_eq!(signatures, ["fn twice(x: f32[n]) -> f32[n]", "fn total(x: f32[n]) -> f32"]);
+/// # Ok::<(), fuseloop::Errors>(())
+/// ```
 #[derive(Debug)]
 pub struct Program {
     source: Arc<Source>,
@@ -69,7 +79,12 @@ pub struct UnknownFunction {
 }
 
 impl Program {
-    /// Parses a source text and checks every function in it.
+    /// Parses a source text and checks every function in it: names, types, shapes and bounds.
+    ///
+    /// # Errors
+    ///
+    /// Every independent error of the text, each with its place and, where there is one, a
+    /// suggestion that fixes it.
     ///
     /// ```
     /// let errors = fuseloop::Program::parse("fn f(x: f32[n]) = y + z").unwrap_err();
@@ -79,7 +94,12 @@ impl Program {
         Program::read(source.into(), None)
     }
 
-    /// The same for a text that may use files, which `loader` finds and reads.
+    /// The same for a text that may use files (`use "lib/rows.fl"`), which `loader` finds and
+    /// reads: [`Folder`](crate::Folder) for files next to the program.
+    ///
+    /// # Errors
+    ///
+    /// Those of all the files, as of one text.
     pub fn parse_with(source: impl Into<Source>, loader: &dyn Loader) -> Result<Program, Errors> {
         Program::read(source.into(), Some(loader))
     }
@@ -112,7 +132,7 @@ impl Program {
     }
 
     /// One checked function of a source, with the times for reading and checking it.
-    #[cfg(feature = "files")]
+    #[cfg(feature = "repl")]
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {
         let only = Entry::new(checked, None, None);
         Program::new(source, vec![only], Warnings::default(), (parse, check))
@@ -150,6 +170,10 @@ impl Program {
     }
 
     /// A function, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownFunction`] lists the functions that there are.
     pub fn function(&self, name: &str) -> Result<Function<'_>, UnknownFunction> {
         self.found(self.entry(name), Some(name))
     }
@@ -215,9 +239,13 @@ impl<'a> Function<'a> {
         Some(Function { program: self.program, entry: self.entry.wide.as_deref()? })
     }
 
-    /// Compiles it, for arrays of any size.
+    /// Compiles it, for arrays of any size. This takes some milliseconds on the CPU.
     ///
-    /// An error shows its place in the source, if it has one:
+    /// # Errors
+    ///
+    /// [`CompileError`] if the function exceeds a limit of the compiler or the number of kernels
+    /// that it allows itself (`@kernels(n)`), or if this machine or this build lacks the device. An
+    /// error shows its place in the source, if it has one:
     ///
     /// ```
     /// use fuseloop::{Options, Program, Style};
@@ -374,7 +402,7 @@ impl Function<'_> {
 }
 
 impl Errors {
-    #[cfg(feature = "files")]
+    #[cfg(feature = "repl")]
     pub(crate) fn new(source: Arc<Source>, diagnostics: Vec<Diagnostic>) -> Errors {
         Errors { source, diagnostics }
     }

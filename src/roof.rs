@@ -3,8 +3,6 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use ir::array::Array;
-use ir::{Dtype, Scalar};
 use reports::roof::Roof;
 
 use crate::bench::copy::Copies;
@@ -63,12 +61,12 @@ fn arithmetic() -> Option<(f64, usize)> {
         let _ = write!(text, " + {links}");
     }
     let kernel = Program::parse(text.as_str()).ok()?.main().ok()?.compile(&Options::default()).ok()?;
-    let x = Array::from_scalars(Dtype::F32, &[ELEMENTS], &vec![Scalar::F32(1.0); ELEMENTS]).ok()?;
-    let mut y = Array::zeros(Dtype::F32, &[ELEMENTS]).ok()?;
+    let x = vec![1.0f32; ELEMENTS];
+    let mut y = vec![0.0f32; ELEMENTS];
     let mut least = Duration::MAX;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        kernel.call_into(&[x.as_ref()], &mut [y.as_mut()]).ok()?;
+        kernel.call_into((&x,), (&mut y,)).ok()?;
         least = least.min(start.elapsed());
     }
     let flops = ELEMENTS * CHAINS * (2 * LINKS + 1);

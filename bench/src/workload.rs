@@ -54,7 +54,7 @@ impl Workload {
         let start = Instant::now();
         let kernel = compile_for(Simd::Auto, source.clone())?;
         let compile = start.elapsed().as_secs_f64();
-        let outputs = kernel.call(&inputs.iter().map(Array::as_ref).collect::<Vec<_>>())?;
+        let outputs = kernel.call(&inputs)?;
         let first = start.elapsed().as_secs_f64();
         let mut workload = Workload { kernel, inputs, outputs };
         let digest = workload.digest();
@@ -114,10 +114,8 @@ impl Workload {
 
 impl Task for Workload {
     fn run(&mut self, times: usize) -> Result<(), Error> {
-        let inputs: Vec<_> = self.inputs.iter().map(Array::as_ref).collect();
-        let mut outputs: Vec<_> = self.outputs.iter_mut().map(Array::as_mut).collect();
         for _ in 0..times {
-            self.kernel.call_into(&inputs, &mut outputs)?;
+            self.kernel.call_into(&self.inputs, &mut self.outputs)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod fmt;
 mod fuzz;
 mod help;
 mod man;
+mod printing;
 mod repl;
 mod run;
 

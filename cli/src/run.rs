@@ -11,12 +11,14 @@ use fuseloop::{Array, Dtype, Function, Options, Phases, Signature, Slot, Times, 
 
 use crate::arguments::{self, Engine, Entry, Warned};
 use crate::failure::{Failure, Format};
+use crate::printing::Printing;
 
 /// Compiles a function and runs it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A VALUE is a scalar (3, -1.5, true), a file (a.npy, a.npz:key, a.safetensors:key), - (.npy on standard input),
-or zeros:4x3, ones:4x3, arange:4x3, random:4x3. Its type is the parameter's.
+    after_help = "A VALUE is a scalar (3, -1.5, true), elements (1,2,3 or [[1,2],[3,4]]), a file (a.npy, a.npz:key,
+a.safetensors:key, a.csv, a.png), - (.npy on standard input), or zeros:4x3, ones:4x3, arange:4x3, random:4x3. Its type is
+the parameter's; a type after a file, as in a.npy:f32, converts it.
 
 A PATH is a file of one of these formats, or - (.npy on standard output).
 
@@ -43,6 +45,8 @@ pub struct Arguments {
     /// The seed of random:
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    printing: Printing,
     /// Prints the time of each stage on stderr
     #[arg(long)]
     time: bool,
@@ -104,7 +108,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
             }
             (Format::Text, Some(_)) => {}
             (Format::Text, None) => {
-                let text = print::to_text(result.as_ref());
+                let text = print::to_text(result.as_ref(), &arguments.printing.for_stdout());
                 let gap = if text.contains('\n') { '\n' } else { ' ' };
                 match signature.results.len() {
                     1 => writeln!(stdout, "{text}")?,
@@ -129,7 +133,6 @@ fn compute(
     let kernel = function.compile(options)?;
     // The kernel counts all its arrays when it is called. By then the arguments are in memory.
     let inputs = values::load(values, seed, options.max_memory)?;
-    let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let start = Instant::now();
     let (results, phases) = kernel.call_in_phases(&inputs)?;
     Ok((results, kernel.times(), start.elapsed(), phases))
@@ -204,7 +207,10 @@ fn outputs(signature: &Signature, given: &[String]) -> Result<Vec<Option<Place>>
         let place = text.map(Place::parse).transpose()?;
         places.push(place.map(|place| place.or_key(name)));
     }
-    let planned = places.iter().zip(&signature.results).filter_map(|(place, slot)| Some((place.clone()?, slot.dtype)));
+    let planned = places
+        .iter()
+        .zip(&signature.results)
+        .filter_map(|(place, slot)| Some((place.clone()?, (slot.dtype, slot.rank()))));
     files::check(&planned.collect::<Vec<_>>())?;
     Ok(places)
 }

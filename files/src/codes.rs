@@ -27,7 +27,13 @@ grammar::codes! {
     WRITTEN_TWICE = 322, "two results for one place";
     STANDARD_INPUT = 323, "standard input is read twice";
     KEY_NAME = 324, "a name that an array in a file cannot have";
+    CSV_CELL = 325, "a cell of a table that is no element";
+    CSV_ROWS = 326, "a table with rows of different lengths";
+    PNG = 327, "not a picture as .png";
+    UNWRITABLE_SHAPE = 328, "a shape that a format does not have";
     VALUE_FORM = 330, "not a value for this parameter";
     VALUE_RANGE = 331, "a number that the parameter's type does not hold";
     VALUE_SHAPE = 332, "an invalid shape";
+    VALUE_LITERAL = 333, "brackets and commas that form no array";
+    VALUE_ROWS = 334, "an array with rows of different lengths";
 }

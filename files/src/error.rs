@@ -9,6 +9,7 @@ use ir::Dtype;
 use ir::array::ArrayError;
 
 use crate::codes;
+use crate::place::{Format, Place};
 
 /// The reason why an array could not be read from a file or written to one.
 ///
@@ -104,8 +105,34 @@ pub enum Fault {
     KeyUnused(String),
     /// The name is invalid for an array in a file; a file of several arrays needs one.
     KeyName(String),
+    /// A cell of a table is not an element.
+    Cell {
+        /// Its line, from 1.
+        line: u64,
+        /// The number of the cell in its row, from 1.
+        column: usize,
+        /// The cell.
+        text: String,
+        /// The type that it should have.
+        dtype: Dtype,
+    },
+    /// A row of a table has another length than the first one.
+    Row {
+        /// Its line, from 1.
+        line: u64,
+        /// The length of the first row.
+        expected: usize,
+        /// Its length.
+        found: usize,
+    },
+    /// It is not a picture, or a damaged one.
+    Png(String),
     /// The format has no such type.
-    UnwritableDtype(Dtype),
+    UnwritableDtype(Dtype, Format),
+    /// The format has no array with this number of axes.
+    UnwritableRank(usize, Format),
+    /// The format has no array of such a shape.
+    UnwritableShape(Vec<usize>, Format),
     /// Two results have the same destination: a file of one array, or one name in a file.
     WrittenTwice(Option<String>),
 }
@@ -122,6 +149,10 @@ pub fn shown(name: &str) -> String {
     }
 }
 
+fn cells(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "cell" } else { "cells" })
+}
+
 fn list(names: &[String]) -> String {
     let mut parts: Vec<String> = names.iter().take(NAMES_SHOWN).map(|n| shown(n)).collect();
     match names.len() {
@@ -135,6 +166,11 @@ fn list(names: &[String]) -> String {
 impl FileError {
     pub(super) fn new(file: String, fault: Fault) -> FileError {
         FileError { file, fault: Box::new(fault) }
+    }
+
+    /// The error of a fault in the file of a place.
+    pub fn of(place: &Place, fault: Fault) -> FileError {
+        FileError::new(place.file_name(), fault)
     }
 
     /// The file, as it was named.
@@ -189,7 +225,11 @@ impl Fault {
             Fault::KeyNeeded(_) => codes::KEY_NEEDED,
             Fault::KeyUnused(_) => codes::KEY_UNUSED,
             Fault::KeyName(_) => codes::KEY_NAME,
-            Fault::UnwritableDtype(_) => codes::UNWRITABLE_DTYPE,
+            Fault::Cell { .. } => codes::CSV_CELL,
+            Fault::Row { .. } => codes::CSV_ROWS,
+            Fault::Png(_) => codes::PNG,
+            Fault::UnwritableDtype(..) => codes::UNWRITABLE_DTYPE,
+            Fault::UnwritableRank(..) | Fault::UnwritableShape(..) => codes::UNWRITABLE_SHAPE,
             Fault::WrittenTwice(_) => codes::WRITTEN_TWICE,
         }
     }
@@ -201,14 +241,15 @@ impl Fault {
             Fault::UnknownFormat
                 | Fault::KeyUnused(_)
                 | Fault::KeyName(_)
-                | Fault::UnwritableDtype(_)
+                | Fault::UnwritableDtype(..)
+                | Fault::UnwritableRank(..)
                 | Fault::WrittenTwice(_)
         )
     }
 
     fn help(&self, file: &str) -> Option<String> {
         Some(match self {
-            Fault::UnknownFormat => "give a name that ends in .npy, .npz or .safetensors".to_owned(),
+            Fault::UnknownFormat => "give a name that ends in .npy, .npz, .safetensors, .csv or .png".to_owned(),
             Fault::NotNpy | Fault::NpyVersion(..) => "write it with numpy.save(file, array)".to_owned(),
             Fault::Dtype { remedy, .. } => (*remedy).to_owned(),
             Fault::Zip(_) | Fault::ZipMethod(_) => {
@@ -216,7 +257,13 @@ impl Fault {
             }
             Fault::KeyNeeded(names) => format!("say which: {file}:{}", names.first()?),
             Fault::KeyUnused(key) => format!("leave `:{key}` out"),
-            Fault::UnwritableDtype(_) => "save it to a .safetensors file".to_owned(),
+            Fault::UnwritableDtype(_, Format::Png) => "make the result u8, or save it to a .npy file".to_owned(),
+            Fault::UnwritableDtype(..) => "save it to a .safetensors file".to_owned(),
+            Fault::UnwritableRank(_, Format::Png) | Fault::UnwritableShape(_, Format::Png) => {
+                "a picture has the shape [height, width], or [height, width, 1 to 4] in colour".to_owned()
+            }
+            Fault::UnwritableRank(..) | Fault::UnwritableShape(..) => "save it to a .npy file".to_owned(),
+            Fault::Row { .. } => "fill the missing cells, with nan for instance".to_owned(),
             Fault::WrittenTwice(None) => "save several results to one .npz or .safetensors file".to_owned(),
             Fault::WrittenTwice(Some(_)) => "give each a name of its own: NAME=FILE:KEY".to_owned(),
             Fault::NotAFile => "to read an array from a pipe, give `-`: .npy on standard input".to_owned(),
@@ -264,10 +311,32 @@ impl fmt::Display for Fault {
             Fault::UnknownKey { key, names } => write!(f, "no array is called {}; it has {}", shown(key), list(names)),
             Fault::KeyNeeded(names) if names.is_empty() => f.write_str("it has no array"),
             Fault::KeyNeeded(names) => write!(f, "it has several arrays: {}", list(names)),
-            Fault::KeyUnused(key) => write!(f, "a .npy file holds a single array, none is called {}", shown(key)),
+            Fault::KeyUnused(key) => write!(f, "the file holds a single array, none is called {}", shown(key)),
             Fault::KeyName(name) if name.is_empty() => f.write_str("an array in it needs a name"),
             Fault::KeyName(name) => write!(f, "an array in it cannot be called {}", shown(name)),
-            Fault::UnwritableDtype(dtype) => write!(f, "the .npy and .npz formats have no {dtype}"),
+            Fault::Cell { line, column, text, .. } if text.is_empty() => {
+                write!(f, "line {line}, column {column}: the cell is empty")
+            }
+            Fault::Cell { line, column, text, dtype } => {
+                write!(f, "line {line}, column {column}: {} is not a value of type {dtype}", shown(text))
+            }
+            Fault::Row { line, expected, found } => {
+                write!(f, "line {line} has {}, the first row has {expected}", cells(*found))
+            }
+            Fault::Png(what) => write!(f, "not a picture: {what}"),
+            Fault::UnwritableDtype(dtype, Format::Png) => write!(f, "the .png format has no {dtype}"),
+            Fault::UnwritableDtype(dtype, _) => write!(f, "the .npy and .npz formats have no {dtype}"),
+            Fault::UnwritableRank(rank, format) => {
+                write!(
+                    f,
+                    "the {} format has no array with {rank} {}",
+                    format.ending(),
+                    if *rank == 1 { "axis" } else { "axes" }
+                )
+            }
+            Fault::UnwritableShape(shape, format) => {
+                write!(f, "the {} format has no array of shape {shape:?}", format.ending())
+            }
             Fault::WrittenTwice(None) => f.write_str("several results would go to a file that holds one"),
             Fault::WrittenTwice(Some(name)) => write!(f, "two results would be called {}", shown(name)),
         }

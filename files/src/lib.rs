@@ -1,4 +1,5 @@
-//! Array files: `.npy`, `.npz`, `.safetensors`, and `.npy` on standard input and output.
+//! Array files: `.npy`, `.npz`, `.safetensors`, tables as `.csv`, pictures as `.png`, and `.npy` on
+//! standard input and output.
 //!
 //! Files are treated as hostile. Nothing in them is evaluated, and their claims alone allocate no
 //! memory: the allocations are bounded by the file's size (for deflated data, 1,032 times its
@@ -8,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod codes;
+mod csv;
 mod error;
 mod npy;
+mod picture;
 mod place;
 mod safetensors;
 mod save;
@@ -18,7 +21,6 @@ mod zip;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::mem;
 use std::path::Path;
 
 use ir::array::{ArrayError, byte_len};
@@ -36,31 +38,47 @@ pub struct Stored {
     place: Place,
     layout: Layout,
     bytes: usize,
-    /// Positioned at the first element; ends with the array.
-    data: Box<dyn Read + Send>,
-    /// The number of bytes, which is unknown for a stream.
-    length: Option<u64>,
+    content: Content,
     allocate: Allocate,
+}
+
+/// The elements of a file that has been opened.
+enum Content {
+    /// Bytes in the layout.
+    Bytes {
+        /// Positioned at the first element; ends with the array.
+        data: Box<dyn Read + Send>,
+        /// The number of bytes, which is unknown for a stream.
+        length: Option<u64>,
+    },
+    /// A table, which has to be read to know its shape.
+    Table(Array),
+    /// A picture.
+    Picture(Box<picture::Reader>),
 }
 
 /// Allocates this many words of zeros; `None` if there is no memory for them.
 pub type Allocate = fn(usize) -> Option<Vec<u64>>;
 
-/// Reads the description of an array and nothing more. `allocate` will provide the array's memory.
-pub fn open(place: &Place, allocate: Allocate) -> Result<Stored, FileError> {
+/// Reads the description of an array and nothing more, except for a table, which is read whole:
+/// its elements have the type `dtype`, or the one that they suggest. `allocate` will provide the
+/// array's memory.
+pub fn open(place: &Place, dtype: Option<Dtype>, allocate: Allocate) -> Result<Stored, FileError> {
     let failed = |fault| FileError::new(place.file_name(), fault);
-    let (layout, data, length) = find(place).map_err(failed)?;
+    let (layout, content) = find(place, dtype).map_err(failed)?;
     let bytes = byte_len(layout.dtype, &layout.shape).map_err(|e| failed(e.into()))?;
-    if let Some(found) = length.filter(|length| *length != bytes as u64) {
+    if let Content::Bytes { length: Some(found), .. } = content
+        && found != bytes as u64
+    {
         return Err(failed(Fault::Length { expected: bytes as u64, found }));
     }
-    Ok(Stored { place: place.clone(), layout, bytes, data, length, allocate })
+    Ok(Stored { place: place.clone(), layout, bytes, content, allocate })
 }
 
-/// The names of the arrays in a `.npz` or `.safetensors` file; none for a `.npy` file.
+/// The names of the arrays in a `.npz` or `.safetensors` file; none for files of a single array.
 pub fn names(place: &Place) -> Result<Vec<String>, FileError> {
     let names = || match (place.path(), place.format()) {
-        (None, _) | (_, Format::Npy) => Ok(vec![]),
+        (None, _) | (_, Format::Npy | Format::Csv | Format::Png) => Ok(vec![]),
         (Some(path), Format::Npz) => {
             let (mut file, length) = regular(path)?;
             Ok(members(&zip::Directory::read(&mut file, length)?))
@@ -89,37 +107,50 @@ impl Stored {
         self.bytes
     }
 
+    /// Whether it is a table, with two axes whatever its shape was when it was written.
+    pub fn is_table(&self) -> bool {
+        matches!(self.content, Content::Table(_))
+    }
+
     /// The array itself.
     pub fn read(self) -> Result<Array, FileError> {
         let name = self.place.file_name();
         self.elements().map_err(|fault| FileError::new(name, fault))
     }
 
-    fn elements(mut self) -> Result<Array, Fault> {
+    fn elements(self) -> Result<Array, Fault> {
         let Layout { dtype, ref shape, fortran_order, swapped } = self.layout;
+        let (mut data, length) = match self.content {
+            Content::Bytes { data, length } => (data, length),
+            Content::Table(array) => return Ok(array),
+            Content::Picture(reader) => {
+                let mut array = Array::zeros_in(dtype, shape, self.allocate)?;
+                reader.read(array.bytes_mut())?;
+                return Ok(array);
+            }
+        };
         let expected = self.bytes as u64;
         let ended = |e: io::Error| match e.kind() {
             io::ErrorKind::UnexpectedEof => Fault::EndsEarly { expected },
             io::ErrorKind::OutOfMemory => ArrayError::OutOfMemory { bytes: self.bytes }.into(),
             _ => e.into(),
         };
-        if self.length.is_none() {
+        if length.is_none() {
             // A stream determines its own length.
             let mut bytes = vec![];
-            self.data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
+            data.by_ref().take(expected).read_to_end(&mut bytes).map_err(ended)?;
             if (bytes.len() as u64) < expected {
                 return Err(Fault::EndsEarly { expected });
             }
-            let left = mem::replace(&mut self.data, Box::new(io::empty()));
-            self.data = Box::new(io::Cursor::new(bytes).chain(left));
+            data = Box::new(io::Cursor::new(bytes).chain(data));
         }
         let mut array = Array::zeros_in(dtype, shape, self.allocate)?;
         match fortran_order {
-            true => read_column_major(&mut self.data, &mut array),
-            false => self.data.read_exact(array.bytes_mut()),
+            true => read_column_major(&mut data, &mut array),
+            false => data.read_exact(array.bytes_mut()),
         }
         .map_err(ended)?;
-        if read_one(&mut self.data)? {
+        if read_one(&mut data)? {
             return Err(Fault::GoesOn { expected });
         }
         if swapped {
@@ -151,23 +182,30 @@ fn read_one(reader: &mut dyn Read) -> Result<bool, Fault> {
     }
 }
 
-/// An array's layout, a reader of its elements, and their number of bytes if that is known.
-type Found = (Layout, Box<dyn Read + Send>, Option<u64>);
-
-fn find(place: &Place) -> Result<Found, Fault> {
+/// An array's layout and its elements.
+fn find(place: &Place, dtype: Option<Dtype>) -> Result<(Layout, Content), Fault> {
+    let bytes = |data: Box<dyn Read + Send>, length| Content::Bytes { data, length: Some(length) };
     let Some(path) = place.path() else {
         let mut stdin = io::stdin();
         let (layout, _) = npy::read_header(&mut stdin)?;
-        return Ok((layout, Box::new(stdin), None));
+        return Ok((layout, Content::Bytes { data: Box::new(stdin), length: None }));
     };
-    if let (Format::Npy, Some(key)) = (place.format(), place.key()) {
+    if let (false, Some(key)) = (place.format().has_names(), place.key()) {
         return Err(Fault::KeyUnused(key.to_owned()));
     }
     let (mut file, length) = regular(path)?;
     match place.format() {
+        Format::Csv => {
+            let array = csv::read(file, dtype)?;
+            Ok((Layout::native(array.dtype(), array.shape()), Content::Table(array)))
+        }
+        Format::Png => {
+            let (reader, dtype, shape) = picture::open(file, length)?;
+            Ok((Layout::native(dtype, &shape), Content::Picture(Box::new(reader))))
+        }
         Format::Npy => {
             let (layout, start) = npy::read_header(&mut file)?;
-            Ok((layout, Box::new(file), Some(length.saturating_sub(start))))
+            Ok((layout, bytes(Box::new(file), length.saturating_sub(start))))
         }
         Format::Npz => {
             let directory = zip::Directory::read(&mut file, length)?;
@@ -179,7 +217,7 @@ fn find(place: &Place) -> Result<Found, Fault> {
             let part = part.ok_or_else(|| Fault::UnknownKey { key: name.to_owned(), names: names.clone() })?;
             let mut data = directory.open(file, part)?;
             let (layout, start) = npy::read_header(&mut data)?;
-            Ok((layout, Box::new(data), Some(part.bytes.saturating_sub(start))))
+            Ok((layout, bytes(Box::new(data), part.bytes.saturating_sub(start))))
         }
         Format::Safetensors => {
             let index = safetensors::Index::read(&mut file, length)?;
@@ -189,7 +227,7 @@ fn find(place: &Place) -> Result<Found, Fault> {
             let (dtype, shape, length) =
                 found.ok_or_else(|| Fault::UnknownKey { key: name.to_owned(), names: names.clone() })?;
             let layout = Layout { dtype, shape, fortran_order: false, swapped: npy::is_swapped(dtype, true) };
-            Ok((layout, Box::new(file.take(length)), Some(length)))
+            Ok((layout, bytes(Box::new(file.take(length)), length)))
         }
     }
 }

@@ -13,6 +13,7 @@ use ir::sabotage::{self, Bug};
 
 use super::PIECE;
 use super::error::{Fault, shown};
+use super::place::Format;
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// The header of an array of numbers is one line. This leaves room for any reasonable rank.
@@ -29,6 +30,13 @@ pub(super) struct Layout {
     pub fortran_order: bool,
     /// Whether the bytes of elements are in the opposite order of this machine's.
     pub swapped: bool,
+}
+
+impl Layout {
+    /// Row-major, in this machine's byte order.
+    pub(super) fn native(dtype: Dtype, shape: &[usize]) -> Layout {
+        Layout { dtype, shape: shape.to_vec(), fortran_order: false, swapped: false }
+    }
 }
 
 /// Bytes of another order than this machine's.
@@ -111,7 +119,7 @@ pub(super) fn descr(dtype: Dtype) -> Option<&'static str> {
 
 /// Magic, version, length and header, padded as NumPy pads them.
 pub(super) fn encode_header(dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, Fault> {
-    let descr = descr(dtype).ok_or(Fault::UnwritableDtype(dtype))?;
+    let descr = descr(dtype).ok_or(Fault::UnwritableDtype(dtype, Format::Npy))?;
     let tuple = match shape {
         [n] => format!("({n},)"),
         _ => format!("({})", shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use ir::Dtype;
+
 use super::error::{Fault, FileError};
 
 /// An array in a file: `a.npy`, `a.npz:key`, `a.safetensors:key`; or `-`, `.npy` on standard input
@@ -24,10 +26,34 @@ pub enum Format {
     Npz,
     /// Arrays by name, as the `safetensors` package writes them.
     Safetensors,
+    /// One array with at most two axes: a line for each row, with commas between the elements.
+    Csv,
+    /// One array of `u8` or `u16`: the rows of a picture.
+    Png,
 }
 
-const ENDINGS: [(&str, Format); 3] =
-    [(".npz", Format::Npz), (".safetensors", Format::Safetensors), (".npy", Format::Npy)];
+const ENDINGS: [(&str, Format); 5] = [
+    (".npz", Format::Npz),
+    (".safetensors", Format::Safetensors),
+    (".npy", Format::Npy),
+    (".csv", Format::Csv),
+    (".png", Format::Png),
+];
+
+impl Format {
+    /// Whether files of this format hold arrays by name.
+    pub fn has_names(self) -> bool {
+        match self {
+            Format::Npz | Format::Safetensors => true,
+            Format::Npy | Format::Csv | Format::Png => false,
+        }
+    }
+
+    /// The ending of its files.
+    pub(crate) fn ending(self) -> &'static str {
+        ENDINGS.iter().find(|(_, format)| *format == self).map_or("", |(ending, _)| ending)
+    }
+}
 
 impl Place {
     /// Parses a place. The first ending in the text that is known as a format ends the path;
@@ -74,10 +100,39 @@ impl Place {
     /// The place with a name for the array, if the format has names and the place has none.
     #[must_use]
     pub fn or_key(mut self, name: &str) -> Place {
-        if self.format != Format::Npy {
+        if self.format.has_names() {
             self.key.get_or_insert_with(|| name.to_owned());
         }
         self
+    }
+
+    /// The place without the element type that may end it, as in `a.npy:f32` and `a.npz:x:f32`, and
+    /// that type.
+    ///
+    /// ```
+    /// use files::Place;
+    /// use ir::Dtype;
+    ///
+    /// let (place, dtype) = Place::parse("a.npz:x:f32").unwrap().split_dtype();
+    /// assert_eq!((place.key(), dtype), (Some("x"), Some(Dtype::F32)));
+    /// let (place, dtype) = Place::parse("a.npz:f32").unwrap().split_dtype();
+    /// assert_eq!((place.key(), dtype), (Some("f32"), None));
+    /// ```
+    #[must_use]
+    pub fn split_dtype(mut self) -> (Place, Option<Dtype>) {
+        let key = self.key.as_deref().unwrap_or_default();
+        let (before, last) = match (self.format.has_names(), key.rsplit_once(':')) {
+            (true, Some((before, last))) => (Some(before.to_owned()), last),
+            (true, None) => return (self, None),
+            (false, _) => (None, key),
+        };
+        match Dtype::from_name(last) {
+            Some(dtype) => {
+                self.key = before;
+                (self, Some(dtype))
+            }
+            None => (self, None),
+        }
     }
 
     /// The file, for messages.

@@ -13,13 +13,13 @@ use tempfile::NamedTempFile;
 use super::error::{Fault, FileError};
 use super::place::{Format, Place};
 use super::zip::Packing;
-use super::{npy, safetensors, zip};
+use super::{csv, npy, picture, safetensors, zip};
 
 /// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](ir::Array::canonical_nan).
 /// Arrays for the same `.npz` or `.safetensors` file are written to it together. Existing files are
 /// replaced. After an error every file is as it was.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
-    let groups = group(arrays, |array| array.dtype())?;
+    let groups = group(arrays, |array| (array.dtype(), array.shape().len()))?;
     let mut ready = vec![];
     for group in &groups {
         if let Some(path) = group.place.path() {
@@ -44,10 +44,10 @@ pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
     done.map_err(|fault| FileError::new(path.display().to_string(), fault))
 }
 
-/// Reports the errors that [`save`] would report for arrays of these types, before they exist: of
-/// their places, and of missing folders.
-pub fn check(arrays: &[(Place, Dtype)]) -> Result<(), FileError> {
-    for group in group(arrays, |dtype| *dtype)? {
+/// Reports the errors that [`save`] would report for arrays of these types and ranks, before they
+/// exist: of their places, and of missing folders.
+pub fn check(arrays: &[(Place, (Dtype, usize))]) -> Result<(), FileError> {
+    for group in group(arrays, |of| *of)? {
         if let Some(path) = &group.absolute {
             fs::metadata(folder(path)).map_err(|e| group.failed(e.into()))?;
         }
@@ -86,17 +86,31 @@ struct Group<'a, T> {
     arrays: Vec<(&'a str, &'a T)>,
 }
 
-fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result<Vec<Group<'a, T>>, FileError> {
+/// The arrays for each file. `of` gives an array's type and rank.
+fn group<'a, T>(arrays: &'a [(Place, T)], of: impl Fn(&T) -> (Dtype, usize)) -> Result<Vec<Group<'a, T>>, FileError> {
     let mut groups: Vec<Group<'a, T>> = vec![];
     for (place, array) in arrays {
         let failed = |fault| Err(FileError::new(place.file_name(), fault));
-        let dtype = dtype(array);
-        if dtype == Dtype::Bf16 && place.format() != Format::Safetensors {
-            return failed(Fault::UnwritableDtype(dtype));
+        let (dtype, rank) = of(array);
+        let writable = match place.format() {
+            Format::Npy | Format::Npz => dtype != Dtype::Bf16,
+            Format::Safetensors | Format::Csv => true,
+            Format::Png => matches!(dtype, Dtype::U8 | Dtype::U16),
+        };
+        if !writable {
+            return failed(Fault::UnwritableDtype(dtype, place.format()));
+        }
+        let has_rank = match place.format() {
+            Format::Npy | Format::Npz | Format::Safetensors => true,
+            Format::Csv => rank <= 2,
+            Format::Png => rank == 2 || rank == 3,
+        };
+        if !has_rank {
+            return failed(Fault::UnwritableRank(rank, place.format()));
         }
         let key = match (place.format(), place.key()) {
-            (Format::Npy, None) => "",
-            (Format::Npy, Some(key)) => return failed(Fault::KeyUnused(key.to_owned())),
+            (Format::Npy | Format::Csv | Format::Png, None) => "",
+            (Format::Npy | Format::Csv | Format::Png, Some(key)) => return failed(Fault::KeyUnused(key.to_owned())),
             (_, None) => return failed(Fault::KeyName(String::new())),
             // As in NumPy, the array has this name, and the part of the archive is `key.npy`.
             (Format::Npz, Some(key)) => key.strip_suffix(".npy").unwrap_or(key),
@@ -108,7 +122,7 @@ fn group<'a, T>(arrays: &'a [(Place, T)], dtype: impl Fn(&T) -> Dtype) -> Result
         let absolute = place.path().map(target);
         match groups.iter_mut().find(|g| g.absolute == absolute) {
             None => groups.push(Group { place, absolute, arrays: vec![(key, array)] }),
-            Some(_) if place.format() == Format::Npy => return failed(Fault::WrittenTwice(None)),
+            Some(_) if !place.format().has_names() => return failed(Fault::WrittenTwice(None)),
             Some(group) if group.arrays.iter().any(|(other, _)| *other == key) => {
                 return failed(Fault::WrittenTwice(Some(key.to_owned())));
             }
@@ -133,6 +147,8 @@ impl Group<'_, ArrayRef<'_>> {
                     npy::write_elements(array, &mut to)?;
                 }
             }
+            Format::Csv => self.arrays.iter().try_for_each(|(_, array)| csv::write(array, &mut to))?,
+            Format::Png => self.arrays.iter().try_for_each(|(_, array)| picture::write(array, &mut to))?,
             Format::Npz => {
                 let mut archive = zip::Writer::new(&mut to, zip::LIMIT);
                 for (name, array) in &self.arrays {

@@ -292,8 +292,8 @@ mod tests {
 
     #[test]
     fn values_are_nested_as_the_axes_are() {
-        let values = [0.1, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-9].map(Scalar::F32);
-        let array = Array::from_scalars(Dtype::F32, &[2, 3], &values).unwrap();
+        let values = [0.1f32, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-9];
+        let array = Array::from_slice(&[2, 3], &values).unwrap();
         let text = result("out", array.as_ref(), None);
         assert!(
             text.ends_with(r#""shape":[2,3],"values":[[0.1,"nan","inf"],["-inf",-0.0,1e-9]],"path":null}"#),

@@ -41,8 +41,7 @@ pub(crate) fn measure(
     let named: Vec<(&str, i64)> = sizes.named.iter().map(|(name, size)| (name.as_str(), *size)).collect();
     let explanation = function.explain(options, &named)?;
     let inputs = setup::inputs(unfused.program(), &sizes.all)?;
-    let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
-    let shapes = unfused.output_shapes(&borrowed)?;
+    let shapes = unfused.output_shapes(&inputs)?;
     let slots = unfused.signature().results.iter().zip(&shapes);
     let outputs: Vec<Array> = slots.map(|(slot, shape)| crate::zeros(slot.dtype, shape)).collect::<Result<_, _>>()?;
     let working_set = inputs.iter().chain(&outputs).map(|array| array.bytes().len() as u64).sum();

@@ -12,16 +12,6 @@ fn kernel(source: &str, device: Device) -> Kernel {
     Source::parse(source).unwrap().main().unwrap().compile(&options).unwrap()
 }
 
-fn f32s(values: &[f32]) -> Array {
-    let scalars: Vec<_> = values.iter().map(|v| Scalar::F32(*v)).collect();
-    Array::from_scalars(Dtype::F32, &[values.len()], &scalars).unwrap()
-}
-
-fn i64s(values: &[i64]) -> Array {
-    let scalars: Vec<_> = values.iter().map(|v| Scalar::I64(*v)).collect();
-    Array::from_scalars(Dtype::I64, &[values.len()], &scalars).unwrap()
-}
-
 #[test]
 fn one_kernel_serves_every_size_and_thread() {
     for device in DEVICES {
@@ -31,9 +21,8 @@ fn one_kernel_serves_every_size_and_thread() {
                 let kernel = &kernel;
                 scope.spawn(move || {
                     let x: Vec<f32> = (0u16..).take(n).map(f32::from).collect();
-                    let by = Array::scalar(Scalar::F32(0.5));
-                    let out = kernel.call(&[f32s(&x).as_ref(), by.as_ref()]).unwrap();
-                    assert_eq!(out, [f32s(&x.iter().map(|v| v * 0.5).collect::<Vec<_>>())]);
+                    let out = kernel.call((&x, 0.5f32)).unwrap();
+                    assert_eq!(out, [Array::from(x.iter().map(|v| v * 0.5).collect::<Vec<_>>())]);
                 });
             }
         });
@@ -47,13 +36,11 @@ fn shapes_follow_from_shapes_and_values() {
             "fn f(x: f32[n], m: i64) -> (a: f32[n, 2], b: i64[m + 1]) { let a[i, j < 2] = x[i]\n (a, iota(m + 1)) }",
             device,
         );
-        let (x, m) = (f32s(&[1.0; 3]), Array::scalar(Scalar::I64(4)));
-        assert_eq!(kernel.output_shapes(&[x.as_ref(), m.as_ref()]).unwrap(), [vec![3, 2], vec![5]]);
-        let m = Array::scalar(Scalar::I64(-5));
-        let error = kernel.call(&[x.as_ref(), m.as_ref()]).unwrap_err().render(Style::Plain);
+        let x = [1.0f32; 3];
+        assert_eq!(kernel.output_shapes((x, 4i64)).unwrap(), [vec![3, 2], vec![5]]);
+        let error = kernel.call((x, -5i64)).unwrap_err().render(Style::Plain);
         assert!(error.contains("-4") && error.contains("m = -5, from the argument m"), "{error}");
-        let m = Array::scalar(Scalar::I64(i64::MAX));
-        let error = kernel.call(&[x.as_ref(), m.as_ref()]).unwrap_err().to_string();
+        let error = kernel.call((x, i64::MAX)).unwrap_err().to_string();
         assert!(error.contains("beyond 64 bits"), "{error}");
     }
 }
@@ -62,21 +49,19 @@ fn shapes_follow_from_shapes_and_values() {
 fn says_what_does_not_fit() {
     for device in DEVICES {
         let k = kernel("fn f(x: f32[n], y: f32[n, 3]) = mean(x) + sum(y)", device);
-        let (x, y) = (f32s(&[1.0, 2.0]), Array::zeros(Dtype::F32, &[2, 3]).unwrap());
-        assert_eq!(k.call(&[x.as_ref(), y.as_ref()]).unwrap(), [Array::scalar(Scalar::F32(1.5))]);
-        let error = |inputs: &[ArrayRef<'_>]| k.call(inputs).unwrap_err().to_string();
-        assert_eq!(error(&[]), "the function takes 2 arguments (x, y), 0 given");
-        assert_eq!(
-            error(&[i64s(&[1, 2]).as_ref(), y.as_ref()]),
-            "`x` has elements of type f32, the array given has i64"
-        );
-        assert_eq!(error(&[x.as_ref(), x.as_ref()]), "`y` is f32[n, 3], the array given has shape [2]");
+        let (x, y) = ([1.0f32, 2.0], Array::zeros(Dtype::F32, &[2, 3]).unwrap());
+        assert_eq!(k.call((x, &y)).unwrap(), [Array::scalar(1.5f32)]);
+        assert_eq!(k.call(()).unwrap_err().to_string(), "the function takes 2 arguments (x, y), 0 given");
+        let found = k.call(([1i64, 2], &y)).unwrap_err();
+        assert_eq!(found.to_string(), "`x` has elements of type f32, the array given has i64");
+        let found = k.call((x, x)).unwrap_err();
+        assert_eq!(found.to_string(), "`y` is f32[n, 3], the array given has shape [2]");
         let wide = Array::zeros(Dtype::F32, &[2, 4]).unwrap();
-        let found = k.call(&[x.as_ref(), wide.as_ref()]).unwrap_err();
+        let found = k.call((x, &wide)).unwrap_err();
         assert_eq!(found.to_string(), "axis 1 of `y` is 4, its declared size is 3");
         assert!(!found.render(Style::Plain).contains("note"), "{}", found.render(Style::Plain));
         let long = Array::zeros(Dtype::F32, &[5, 3]).unwrap();
-        let found = k.call(&[x.as_ref(), long.as_ref()]).unwrap_err();
+        let found = k.call((x, &long)).unwrap_err();
         assert!(matches!(found.kind(), RunErrorKind::Sizes { left, .. } if left.value == 5));
         assert!(found.render(Style::Plain).contains("n = 2, from axis 0 of x"), "{}", found.render(Style::Plain));
     }
@@ -96,8 +81,7 @@ fn says_the_values_of_u64_arguments() {
     ];
     for (source, said) in refusals {
         for device in DEVICES {
-            let k = Array::scalar(Scalar::U64(u64::MAX));
-            let found = kernel(source, device).call(&[f32s(&[1.0, 2.0]).as_ref(), k.as_ref()]).unwrap_err();
+            let found = kernel(source, device).call(([1.0f32, 2.0], u64::MAX)).unwrap_err();
             assert_eq!(found.to_string(), said);
         }
     }
@@ -107,24 +91,41 @@ fn says_the_values_of_u64_arguments() {
 fn a_failed_call_leaves_outputs_alone() {
     for device in DEVICES {
         let k = kernel("fn f(x: f32[n], at: i64[m]) -> (d: f32[n], p: f32[m]) = (x * 2, x[at])", device);
-        let x = f32s(&[1.0, 2.0, 3.0]);
-        let (mut d, mut p) = (f32s(&[7.0; 3]), f32s(&[8.0; 2]));
-        let found = k.call_into(&[x.as_ref(), i64s(&[0, -1]).as_ref()], &mut [d.as_mut(), p.as_mut()]).unwrap_err();
+        let x = [1.0f32, 2.0, 3.0];
+        let (mut d, mut p) = ([7.0f32; 3], [8.0f32; 2]);
+        let found = k.call_into((x, [0i64, -1]), (&mut d, &mut p)).unwrap_err();
         assert!(
             matches!(found.kind(), RunErrorKind::Access { index: -1, bound: 3, axis: 0, array, .. } if array.contains('x'))
         );
-        assert_eq!((&d, &p), (&f32s(&[7.0; 3]), &f32s(&[8.0; 2])));
-        k.call_into(&[x.as_ref(), i64s(&[2, 0]).as_ref()], &mut [d.as_mut(), p.as_mut()]).unwrap();
-        assert_eq!((&d, &p), (&f32s(&[2.0, 4.0, 6.0]), &f32s(&[3.0, 1.0])));
+        assert_eq!((d, p), ([7.0; 3], [8.0; 2]));
+        k.call_into((x, [2i64, 0]), (&mut d, &mut p)).unwrap();
+        assert_eq!((d, p), ([2.0, 4.0, 6.0], [3.0, 1.0]));
 
-        let at = i64s(&[0, 0]);
-        let inputs = [x.as_ref(), at.as_ref()];
-        let found = k.call_into(&inputs, &mut [d.as_mut()]).unwrap_err();
+        let found = k.call_into((x, [0i64; 2]), (&mut d,)).unwrap_err();
         assert_eq!(found.to_string(), "the function gives 2 results (d, p), 1 array to write to");
-        let mut wrong = f32s(&[0.0; 3]);
-        let found = k.call_into(&inputs, &mut [d.as_mut(), wrong.as_mut()]).unwrap_err();
+        let found = k.call_into((x, [0i64; 2]), (&mut d, &mut [0.0f32; 3])).unwrap_err();
         assert_eq!(found.to_string(), "`p` is f32[2], the array to write to is f32[3]");
     }
+}
+
+#[test]
+fn arguments_may_have_names() {
+    let k = kernel("fn f(x: f32[n], by: f32, at: i64) = x[at] * by", Device::Cpu);
+    let x = vec![1.0f32, 2.0];
+    assert_eq!(k.call_named(&[("at", &1i64), ("x", &x), ("by", &3.0f32)]).unwrap(), [Array::scalar(6.0f32)]);
+    let error = |inputs: &[(&str, &dyn Input)]| {
+        let error = k.call_named(inputs).unwrap_err();
+        assert_eq!(error.code().to_string(), "E0212");
+        error.to_string()
+    };
+    assert_eq!(error(&[("y", &x)]), "the function has no parameter `y`, but `x`, `by`, `at`");
+    assert_eq!(error(&[("x", &x), ("x", &x)]), "the argument `x` is given twice");
+    assert_eq!(error(&[("x", &x), ("by", &3.0f32)]), "the argument `at` is missing");
+    let k = kernel("fn f() = 1", Device::Cpu);
+    assert_eq!(k.call_named(&[("x", &x)]).unwrap_err().to_string(), "the function has no parameter `x`, nor any");
+    // A type of another kind than the parameter's is refused as elsewhere.
+    let k = kernel("fn f(x: f32[n]) = x", Device::Cpu);
+    assert_eq!(k.call_named(&[("x", &1.0f32)]).unwrap_err().code().to_string(), "E0203");
 }
 
 #[test]
@@ -136,9 +137,9 @@ fn refuses_calls_beyond_the_memory_allowed() {
             .unwrap()
             .compile(&Options { device, max_memory: Some(1000), threads: 1, ..Options::default() })
             .unwrap();
-        let call = |n| kernel.call(&[Array::scalar(Scalar::I64(n)).as_ref()]);
+        let call = |n| kernel.call((n,));
         assert_eq!(call(100).unwrap()[0].len(), 100);
-        for n in [1000, 1 << 40, i64::MAX] {
+        for n in [1000i64, 1 << 40, i64::MAX] {
             let error = call(n).unwrap_err();
             assert!(matches!(error.kind(), RunErrorKind::Memory { limit: 1000, .. }), "{error}");
         }
@@ -157,7 +158,7 @@ fn takes_no_more_memory_than_is_needed_at_once() {
         for (fuse, needed) in [(Passes::NONE, 1200), (Passes::ALL, 800)] {
             let call = |limit| {
                 let options = Options { device, fuse, max_memory: Some(limit), threads: 2, ..Options::default() };
-                program.main().unwrap().compile(&options).unwrap().call(&[x.as_ref()])
+                program.main().unwrap().compile(&options).unwrap().call((&x,))
             };
             assert_eq!(call(needed).unwrap()[0].get(99), Some(Scalar::F32(99.0)));
             assert!(matches!(call(needed - 1).unwrap_err().kind(), RunErrorKind::Memory { .. }), "{fuse:?}");

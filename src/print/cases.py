@@ -1,10 +1,13 @@
-"""Writes cases.txt: arrays and what NumPy's str() makes of them, for the tests of printing.
+"""Writes cases.txt: arrays and what NumPy makes of them, for the tests of printing.
 
     python src/print/cases.py        (NumPy 2.4)
 
-A case is a line `dtype AxB bits bits ...` (hexadecimal, row-major), the text, and a line `--`.
+A case is a line `dtype AxB precision bits bits ...` (the precision is a number or `all`; bits are
+hexadecimal, row-major), the text, and a line `--`. Truth values are lowercase, and commas stand right
+behind the element rather than behind its padding.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +65,23 @@ def cases():
     yield np.arange(1200, dtype="f").reshape(4, 300) / 8
 
 
+def text(x, precision):
+    """The text of an array in NumPy's layout, with commas and lowercase truth values."""
+    how = {"floatmode": "unique"} if precision is None else {"floatmode": "maxprec", "precision": precision}
+    if x.ndim == 0:
+        return str(x[()]) if x.dtype.char != "?" else str(x[()]).lower()
+    written = np.array2string(x, separator=", ", max_line_width=75, **how)
+    written = re.sub(r"( +),", lambda spaces: "," + spaces[1], written)
+    written = re.sub(r" +$", "", written, flags=re.M)
+    return written.lower() if x.dtype.char == "?" else written
+
+
 with open(Path(__file__).with_name("cases.txt"), "w") as out:
     with np.errstate(over="ignore"):
         for x in cases():
             bits = x if x.dtype.char == "?" else x.view(f"u{x.dtype.itemsize}")
             shape = "x".join(map(str, x.shape)) or "scalar"
             words = " ".join(f"{int(b):x}" for b in bits.ravel())
-            print(f"{NAMES[x.dtype.char]} {shape} {words}\n{str(x[()])}\n--", file=out)
+            for precision in [None] + [3] * (x.dtype.kind == "f" and x.ndim > 0):
+                how = "all" if precision is None else precision
+                print(f"{NAMES[x.dtype.char]} {shape} {how} {words}\n{text(x, precision)}\n--", file=out)

@@ -121,8 +121,7 @@ impl Subject {
     pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
         let inputs = self.inputs()?;
         let kernel = self.function().compile(options)?;
-        let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
-        let results = kernel.call_unless(&inputs, cancel)?;
+        let results = kernel.call_unless(inputs, cancel)?;
         let given = |k: usize| self.names.get(k).cloned().flatten();
         let slots = kernel.signature().results.iter().enumerate();
         let names = slots.map(|(k, slot)| given(k).unwrap_or_else(|| slot.name.clone()));

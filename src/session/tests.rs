@@ -1,12 +1,14 @@
 //! Sessions: what persists, what an error leaves unchanged, and where errors are drawn.
 
 use super::*;
-use crate::print::to_text;
+use crate::print::{Format, to_text};
 
 /// The printed form of each value.
 fn texts(session: &mut Session, text: &str) -> Vec<String> {
     let outcomes = session.enter(text).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    let text = |(name, value): &(String, Arc<Array>)| format!("{name} {}", to_text(value.as_ref().as_ref()));
+    let text = |(name, value): &(String, Arc<Array>)| {
+        format!("{name} {}", to_text(value.as_ref().as_ref(), &Format::default()))
+    };
     outcomes
         .iter()
         .flat_map(|outcome| match outcome {
@@ -25,13 +27,16 @@ fn values_and_functions_persist() {
     let mut session = Session::default();
     assert_eq!(texts(&mut session, "sum(iota(10))"), ["out 45"]);
     assert_eq!(texts(&mut session, "_ + 1; _ * 2"), ["out 46", "out 92"]);
-    assert_eq!(texts(&mut session, "let n = 4; let y[i < n] = i * i; y"), ["n 4", "y [0 1 4 9]", "out [0 1 4 9]"]);
-    assert_eq!(texts(&mut session, "let y = y + 1"), ["y [ 1  2  5 10]"]);
-    assert_eq!(texts(&mut session, "reshape(_, _, 2)"), ["out [[0 1]\n [4 9]]"]);
+    assert_eq!(
+        texts(&mut session, "let n = 4; let y[i < n] = i * i; y"),
+        ["n 4", "y [0, 1, 4, 9]", "out [0, 1, 4, 9]"]
+    );
+    assert_eq!(texts(&mut session, "let y = y + 1"), ["y [ 1,  2,  5, 10]"]);
+    assert_eq!(texts(&mut session, "reshape(_, _, 2)"), ["out [[0, 1],\n [4, 9]]"]);
     let defined = texts(&mut session, "fn two(x: f32[n]) = (g(x), sum(x))\nfn g(x: f32[n]) = x * 2\n");
     assert_eq!(defined[1], "fn g(x: f32[n]) -> f32[n]");
-    assert_eq!(texts(&mut session, "let (a, b) = two([1.0, 2.5])"), ["a [2. 5.]", "b 3.5"]);
-    assert_eq!(texts(&mut session, "a; two(a)")[1..], ["out0 [ 4. 10.]", "out1 7.0"]);
+    assert_eq!(texts(&mut session, "let (a, b) = two([1.0, 2.5])"), ["a [2., 5.]", "b 3.5"]);
+    assert_eq!(texts(&mut session, "a; two(a)")[1..], ["out0 [ 4., 10.]", "out1 7.0"]);
     let error = session.enter("_").unwrap_err().to_string();
     assert!(error.contains("there is no last value") && error.contains("let (a, b) = f(x)"), "{error}");
     // A caller of a function that is defined again calls the new one.
@@ -45,7 +50,7 @@ fn errors_leave_it_as_it_was_and_are_drawn_over_what_was_typed() {
     texts(&mut session, "let x = [1, 2, 3]; fn f(v: i64[n]) {\n    v * 2\n}");
     let error = session.enter("let x = 7; x + y").unwrap_err().to_string();
     assert!(error.contains("--> <input>:1:16") && error.contains("let x = 7; x + y"), "{error}");
-    assert_eq!(texts(&mut session, "x"), ["out [1 2 3]"]);
+    assert_eq!(texts(&mut session, "x"), ["out [1, 2, 3]"]);
     let error = session.enter("x + [1, 2]").unwrap_err().to_string();
     assert!(error.contains("x + [1, 2]\n  | ^^^^^^^^^^"), "{error}");
     assert!(session.enter("let x = 1; sum(").is_err());

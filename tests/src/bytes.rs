@@ -57,7 +57,7 @@ pub fn ir(bytes: &[u8]) {
 /// Files of arrays are read or refused, whatever they claim to be.
 pub fn files(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder for the file");
-    for name in ["a.npy", "a.npz", "a.safetensors"] {
+    for name in ["a.npy", "a.npz", "a.safetensors", "a.csv", "a.png"] {
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).expect("room for the file");
         read(&path);

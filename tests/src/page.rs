@@ -97,12 +97,10 @@ impl Block {
         };
         let values: Vec<Array> =
             self.arguments.iter().zip(&last.params).map(|((_, text), param)| argument(text, param)).collect();
-        let inputs: Vec<_> = values.iter().map(Array::as_ref).collect();
-        let Some(outputs) = &self.outputs else { return kernel.call(&inputs).err().map(|e| e.report()) };
+        let Some(outputs) = &self.outputs else { return kernel.call(&values).err().map(|e| e.report()) };
         let array = |text: &String| argument(&text.replace('/', "/zeros:"), &last.results[0]);
         let mut outputs: Vec<Array> = outputs.iter().map(array).collect();
-        let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
-        kernel.call_into(&inputs, &mut outputs).err().map(|e| e.report())
+        kernel.call_into(&values, &mut outputs).err().map(|e| e.report())
     }
 
     /// The failure of the block, if any: an error other than stated, or a suggestion that does not

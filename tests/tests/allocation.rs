@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use backends::cpu;
-use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Kernel, Options, Program, RunError, Scalar};
+use fuseloop::{Array, ArrayRef, Device, Dtype, Kernel, Options, Program, RunError};
 use schedule::{Machine, schedule};
 
 /// Allocations of up to this many bytes never fail.
@@ -105,10 +105,7 @@ fn call(
     LEFT.store(refused.unwrap_or(u64::MAX), Ordering::Relaxed);
     let done = match mine {
         None => kernel.call(&[x]),
-        Some(mine) => {
-            let mut lent: Vec<ArrayMut<'_>> = mine.iter_mut().map(Array::as_mut).collect();
-            kernel.call_into(&[x], &mut lent).map(|()| vec![])
-        }
+        Some(mine) => kernel.call_into(&[x], mine).map(|()| vec![]),
     };
     let met = LEFT.swap(u64::MAX, Ordering::Relaxed) == 0;
     (done, met)
@@ -149,9 +146,8 @@ fn a_call_survives_every_allocation_that_fails() {
         [(Device::Cpu, 1, [300, 700]), (Device::Cpu, 4, [300, 700]), (Device::Interp, 1, [60, 500])]
     {
         let options = Options { device, threads, ..Options::default() };
-        let values: Vec<Scalar> =
-            (0..shape[0] * shape[1]).map(|n: usize| Scalar::F32((n * 37 % 1001) as f32 / 64.0)).collect();
-        let aligned = Array::from_scalars(Dtype::F32, &shape, &values).unwrap();
+        let values: Vec<f32> = (0..shape[0] * shape[1]).map(|n: usize| (n * 37 % 1001) as f32 / 64.0).collect();
+        let aligned = Array::from_slice(&shape, &values).unwrap();
         // A call copies an array that is not aligned to its elements.
         let shifted = [&[0], aligned.bytes()].concat();
         for x in [aligned.as_ref(), ArrayRef::new(Dtype::F32, &shape, &shifted[1..]).unwrap()] {
@@ -204,7 +200,7 @@ fn iterations_allocate_nothing() {
     let mut y = x.clone();
     for threads in [1, 2] {
         let mut allocations = |trips: i64| {
-            let trips = Array::scalar(Scalar::I64(trips));
+            let trips = Array::scalar(trips);
             // The first call of these sizes makes its frame.
             let counts = [(); 2].map(|()| {
                 let before = COUNT.load(Ordering::Relaxed);

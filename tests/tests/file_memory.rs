@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use fuseloop::Array;
 use fuseloop::files::{self, Place};
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
@@ -95,7 +96,14 @@ fn memory_is_bounded_by_the_size_of_the_file() {
     }
     seeds.sort();
     assert!(seeds.len() > 10);
-    for ending in ["npy", "npz", "safetensors"] {
+    seeds.push(("table.csv".to_owned(), b"a,b\n1,2\n3,4.5\n\"7\", -1e9\n".to_vec()));
+    let picture = tempfile::tempdir().expect("a folder");
+    let path = picture.path().join("picture.png");
+    let place = Place::parse(path.to_str().expect("text")).expect("a place");
+    let pixels = Array::from_slice(&[7, 9, 3], &[100u8; 7 * 9 * 3]).expect("as many as the shape says");
+    files::save(&[(place, pixels.as_ref())], files::Packing::Stored).expect("the folder can be written to");
+    seeds.push(("picture.png".to_owned(), std::fs::read(&path).expect("it was written")));
+    for ending in ["npy", "npz", "safetensors", "csv", "png"] {
         seeds.push((format!("noise.{ending}"), vec![]));
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -98,15 +98,13 @@ fn whole(mode: u64, options: &Options) -> Vec<(Vec<u8>, String)> {
         };
         let arguments = arguments.iter().zip(&function.signature().params).map(parse).collect();
         let inputs = values::load(arguments, 1, None).expect("there is memory");
-        let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
         let kernel = function.compile(options).expect("it compiles");
         let mut results = kernel.call(&inputs).expect("it runs");
         for result in &mut results {
             result.canonical_nan();
-            all.push((result.bytes().to_vec(), print::to_text(result.as_ref())));
+            all.push((result.bytes().to_vec(), print::to_text(result.as_ref(), &print::Format::default())));
         }
-        let mut lent: Vec<_> = results.iter_mut().map(Array::as_mut).collect();
-        kernel.call_into(&inputs, &mut lent).expect("it runs again");
+        kernel.call_into(&inputs, &mut results).expect("it runs again");
         for result in &mut results {
             result.canonical_nan();
             all.push((result.bytes().to_vec(), String::new()));
@@ -117,7 +115,7 @@ fn whole(mode: u64, options: &Options) -> Vec<(Vec<u8>, String)> {
     session.enter("let x = f32([1e-40, 2e-40, 3e-40])").expect("it has a value");
     session.enter("let y = x / sum(x)").expect("it has a value");
     let y = session.value("y").expect("it has a name");
-    all.push((y.bytes().to_vec(), print::to_text(Array::as_ref(y))));
+    all.push((y.bytes().to_vec(), print::to_text(Array::as_ref(y), &print::Format::default())));
     assert_eq!(register::get(), mode, "{options:?}");
     register::set(register::MODES[0]);
     all

@@ -79,9 +79,9 @@ fn faults_end_loops() {
     for way in WAYS {
         let module = compile_for(&program, way);
         for trips in 0..6 {
-            let a = Array::from_scalars(ir::Dtype::I64, &[4], &[1, 2, 3, 0].map(Scalar::I64)).unwrap();
+            let a = Array::from(vec![1i64, 2, 3, 0]);
             agree(&program, &module, &[a, Array::scalar(Scalar::I64(trips))], &format!("{trips}"));
-            let a = Array::from_scalars(ir::Dtype::I64, &[2], &[0, 0].map(Scalar::I64)).unwrap();
+            let a = Array::from(vec![0i64, 0]);
             agree(&program, &module, &[a, Array::scalar(Scalar::I64(trips))], &format!("{trips}"));
         }
     }

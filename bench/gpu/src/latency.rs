@@ -88,10 +88,10 @@ fn host(kernel: &Kernel, elements: usize) -> Result<(Duration, fuseloop::Phases)
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let start = Instant::now();
-        kernel.call_into(&[x.as_ref()], &mut [out.as_mut()])?;
+        kernel.call_into((&x,), (&mut out,))?;
         best = best.min(start.elapsed());
     }
-    let (_, phases) = kernel.call_in_phases(&[x.as_ref()])?;
+    let (_, phases) = kernel.call_in_phases((&x,))?;
     Ok((best, phases.ok_or("it runs on the GPU")?))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use fuseloop::files::{self, Format, Packing, Place};
+use fuseloop::files::{self, Packing, Place};
 use fuseloop::session::{LAST, Subject, is_name};
 use fuseloop::{BenchError, Emit, ExplainError, Session, errors, reference};
 
@@ -14,6 +14,7 @@ use super::{Next, Repl, choices, show};
 use crate::arguments;
 use crate::arguments::{DeviceName, MathName};
 use crate::failure::Failure;
+use crate::printing;
 
 /// A command: its name, its arguments, and a function that returns the text to print.
 pub struct Command {
@@ -24,7 +25,7 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 18] = [
+pub const COMMANDS: [Command; 20] = [
     Command {
         name: "help",
         takes: "[NAME]",
@@ -72,13 +73,13 @@ pub const COMMANDS: [Command; 18] = [
     Command {
         name: "load",
         takes: "FILE",
-        does: "defines what is in it: a program's functions, or arrays (.npy .npz .safetensors)",
+        does: "defines what is in it: a program's functions, or arrays (.npy .npz .safetensors .csv .png)",
         run: load,
     },
     Command {
         name: "save",
         takes: "[NAME ...] FILE",
-        does: "writes values (.npy .npz .safetensors), or the functions (.fl)",
+        does: "writes values (.npy .npz .safetensors .csv .png), or the functions (.fl)",
         run: |repl, text| save(repl, text, false),
     },
     Command {
@@ -96,6 +97,18 @@ pub const COMMANDS: [Command; 18] = [
     },
     Command { name: "threads", takes: "[N]", does: "how many threads may work on it", run: threads },
     Command { name: "math", takes: "[exact|fast]", does: "what may be given up for speed", run: math },
+    Command {
+        name: "print",
+        takes: "[all|N]",
+        does: "how many elements an array may have to be printed in full",
+        run: print_limit,
+    },
+    Command {
+        name: "precision",
+        takes: "[all|N]",
+        does: "how many digits of a float are printed after the point",
+        run: precision,
+    },
     Command {
         name: "clear",
         takes: "[NAME ...]",
@@ -335,10 +348,9 @@ fn time(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     repl.work(move |session, _| {
         let subject = session.subject(&text)?;
         let inputs = subject.inputs()?;
-        let inputs: Vec<_> = inputs.iter().map(|input| input.as_ref().as_ref()).collect();
         let kernel = subject.function().compile(&session.options)?;
         let start = Instant::now();
-        let (_, phases) = kernel.call_in_phases(&inputs)?;
+        let (_, phases) = kernel.call_in_phases(inputs)?;
         Ok(crate::run::table_of_times(kernel.times(), start.elapsed(), phases))
     })
 }
@@ -365,10 +377,10 @@ fn load(repl: &mut Repl, text: &str) -> Result<String, Failure> {
 /// The arrays of a file by name. An unnamed array gets the name of the file.
 pub fn load_arrays(mut session: Session, place: &Place, path: &str) -> Result<(Session, String), Failure> {
     let stem = place.path().and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
-    let named: Vec<(String, String)> = match (place.key(), place.format()) {
-        (Some(key), _) => vec![(key.to_owned(), path.to_owned())],
-        (None, Format::Npy) => vec![(stem.unwrap_or_default(), path.to_owned())],
-        (None, _) => files::names(place)?.into_iter().map(|key| (key.clone(), format!("{path}:{key}"))).collect(),
+    let named: Vec<(String, String)> = match place.clone().split_dtype().0.key() {
+        Some(key) => vec![(key.to_owned(), path.to_owned())],
+        None if !place.format().has_names() => vec![(stem.unwrap_or_default(), path.to_owned())],
+        None => files::names(place)?.into_iter().map(|key| (key.clone(), format!("{path}:{key}"))).collect(),
     };
     let mut said = String::new();
     for (name, text) in named {
@@ -393,7 +405,11 @@ fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
         Err(_) if names.is_empty() && Path::new(path).extension().is_some_and(|ending| ending == "fl") => {
             save_functions(repl, Path::new(path), over)?
         }
-        Err(_) => return Err(Failure::usage("values are saved as .npy, .npz or .safetensors, all functions as .fl")),
+        Err(_) => {
+            return Err(Failure::usage(
+                "values are saved as .npy, .npz, .safetensors, .csv or .png, all functions as .fl",
+            ));
+        }
     };
     // Say nothing if the values went to standard output.
     Ok(if path == "-" { String::new() } else { format!("{path}: {count}\n") })
@@ -487,6 +503,22 @@ fn threads(repl: &mut Repl, text: &str) -> Result<String, Failure> {
     }
     let count: Option<usize> = text.parse().ok().filter(|n| (1..=1024).contains(n));
     repl.session.options.threads = count.ok_or_else(|| Failure::usage("`:threads` takes a number from 1 to 1024"))?;
+    Ok(String::new())
+}
+
+fn print_limit(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Ok(format!("{}\n", repl.printing.most));
+    }
+    repl.printing.most = printing::most(text).map_err(Failure::Usage)?;
+    Ok(String::new())
+}
+
+fn precision(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    if text.is_empty() {
+        return Ok(format!("{}\n", repl.printing.precision));
+    }
+    repl.printing.precision = printing::digits(text).map_err(Failure::Usage)?;
     Ok(String::new())
 }
 

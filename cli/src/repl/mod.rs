@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use fuseloop::session::PROMPT;
-use fuseloop::{Cancel, Options, Outcome, Session, Style};
+use fuseloop::{Cancel, Options, Outcome, Session, Style, print};
 
 use crate::arguments::{self, Engine};
 use crate::failure::Failure;
+use crate::printing::Printing;
 use crate::run::{cache, memory_to_use};
 
 use editor::Editor;
@@ -35,8 +36,10 @@ output, and the exit code is 1 if anything failed.
 Example: echo 'sum(iota(10))' | fuseloop repl"
 )]
 pub struct Arguments {
-    /// Files to load at the start: programs, and arrays as .npy, .npz, .safetensors
+    /// Files to load at the start: programs, and arrays as .npy, .npz, .safetensors, .csv, .png
     files: Vec<String>,
+    #[command(flatten)]
+    printing: Printing,
     #[command(flatten)]
     engine: Engine,
 }
@@ -54,6 +57,7 @@ struct Repl {
     error_style: Style,
     /// The line width for output.
     width: usize,
+    printing: Printing,
     /// The files that were loaded or saved, which may be overwritten.
     files: BTreeSet<PathBuf>,
 }
@@ -81,6 +85,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         style,
         error_style,
         width: WIDTH,
+        printing: arguments.printing,
         files: BTreeSet::new(),
     };
     for file in &arguments.files {
@@ -138,6 +143,12 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
 }
 
 impl Repl {
+    /// How arrays are printed: as wide as the terminal, if there is one.
+    fn format(&self) -> print::Format {
+        let lines = if self.interrupt.is_some() { self.width } else { print::Format::default().width };
+        self.printing.format(lines)
+    }
+
     /// Executes an entry.
     fn enter(&mut self, text: &str, stdout: &mut impl Write) -> Result<Next, Failure> {
         let text = text.trim_end();
@@ -158,7 +169,7 @@ impl Repl {
         })?;
         self.session = session;
         for outcome in &outcomes {
-            write!(stdout, "{}", show::outcome(outcome, self.style, self.width))?;
+            write!(stdout, "{}", show::outcome(outcome, self.style, &self.format()))?;
         }
         stdout.flush()?;
         self.warn(&outcomes)?;
@@ -198,7 +209,7 @@ impl Repl {
         })?;
         self.session = session;
         self.knows(Path::new(path));
-        let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain, self.width)).collect();
+        let said = outcomes.iter().map(|outcome| show::outcome(outcome, Style::Plain, &self.format())).collect();
         self.warn(&outcomes)?;
         refused(outcomes)?;
         Ok(said)

@@ -2,11 +2,8 @@
 
 use fuseloop::{Array, Outcome, Style, print};
 
-/// The maximum width of the lines of an array, however wide the terminal is.
-const LINE: usize = 75;
-
 /// The text of an outcome, with a newline at the end.
-pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
+pub fn outcome(outcome: &Outcome, style: Style, format: &print::Format) -> String {
     match outcome {
         Outcome::Used { line, names } => format!("{line}: {}\n", names.join(", ")),
         Outcome::Defined { signature, .. } => format!("{signature}\n"),
@@ -23,14 +20,14 @@ pub fn outcome(outcome: &Outcome, style: Style, width: usize) -> String {
             values.iter().map(|(name, value)| format!("{name}: {}\n", type_of(value))).collect()
         }
         Outcome::Value { results } => match results.as_slice() {
-            [(_, only)] => value(None, only, style, width),
-            several => several.iter().map(|(name, one)| value(Some(name), one, style, width)).collect(),
+            [(_, only)] => value(None, only, style, format),
+            several => several.iter().map(|(name, one)| value(Some(name), one, style, format)).collect(),
         },
     }
 }
 
-fn value(name: Option<&str>, value: &Array, style: Style, width: usize) -> String {
-    let text = print::to_literal(value.as_ref(), width.min(LINE));
+fn value(name: Option<&str>, value: &Array, style: Style, format: &print::Format) -> String {
+    let text = print::to_text(value.as_ref(), format);
     let ty = match style {
         Style::Plain => format!("# {}", type_of(value)),
         Style::Colored => format!("\x1b[2m# {}\x1b[0m", type_of(value)),

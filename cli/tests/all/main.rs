@@ -1,6 +1,8 @@
 //! The command `fuseloop`, as its users meet it.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(unix)]
+mod arrays;
 mod build;
 mod commands;
 mod explain;

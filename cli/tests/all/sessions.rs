@@ -15,6 +15,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("extremes.fl", "fn extremes(x: f32[n]) -> (lo: f32, hi: f32) = (min(x), max(x))\n"),
     ("dot.fl", "fn dot(x: f32[n], y: f32[n]) = sum(x * y)\n"),
     ("scale.fl", "fn scale(x: f32[n], by: u8) = x * f32(by)\n"),
+    ("sums.fl", "fn sums(x: f32[n, m]) = sum(x)\n"),
+    ("bright.fl", "fn bright(image: u8[h, w]) = max(image)\n"),
+    ("cube.fl", "fn cube(n: i64) { let y[i < n, j < n, k < n] = i + j + k; y }\n"),
+    ("blend.fl", "fn blend(image: u8[h, w], by: f32) { let y[i, j] = u8(f32(image[i, j]) * by); y }\n"),
+    ("prices.csv", "open,close\n10.5,11.25\n11.25,n/a\n"),
+    ("whole.csv", "open,close\n10.5,11.25\n11.25,11.5\n"),
+    ("ragged.csv", "1,2,3\n4,5\n"),
+    ("filled.csv", "1,2,3\n4,5,0\n"),
+    ("words.png", "These are words.\n"),
     ("feet.fl", "fn size(x: f32) = x / 0.3048\nfn meters(x: f32) = 0.3048 * x\n"),
     ("yards.fl", "fn size(x: f32) = x / 0.9144\n"),
     ("both.fl", "use \"feet.fl\"\nuse \"yards.fl\"\n\nfn sizes(x: f32[n]) = size(x)\n"),
@@ -73,10 +82,15 @@ fn folder() -> TempDir {
             let path = folder.path().join(format!("arrays.{ending}:{key}"));
             fuseloop::files::Place::parse(path.to_str().unwrap()).unwrap()
         };
-        let array = fuseloop::Array::from_bytes(fuseloop::Dtype::F32, &[3], &floats()).unwrap();
+        let array = fuseloop::Array::from(vec![1.0f32, 2.0, 3.0]);
         let arrays = [(place("x"), array.as_ref()), (place("y"), array.as_ref())];
         fuseloop::files::save(&arrays, fuseloop::files::Packing::Stored).unwrap();
     }
+    let place = |name: &str| fuseloop::files::Place::parse(folder.path().join(name).to_str().unwrap()).unwrap();
+    let grey = fuseloop::Array::from_slice(&[2, 2], &[0u8, 128, 255, 7]).unwrap();
+    let wide = fuseloop::Array::from(vec![1.0f64, 2.5, 0.1]);
+    let saved = [(place("grey.png"), grey.as_ref()), (place("wide.npy"), wide.as_ref())];
+    fuseloop::files::save(&saved, fuseloop::files::Packing::Stored).unwrap();
     let archive = std::fs::read(folder.path().join("arrays.npz")).unwrap();
     write("cut.npz", &archive[..archive.len() - 30]);
     let mut damaged = archive.clone();

@@ -51,12 +51,12 @@ fn paths_start_from_the_folder_of_the_file_they_are_in() {
         ("lib/b.fl", "\u{feff}fn b(x: f32[n]) = x + 1\n"),
         ("lib/deep/up.fl", "use \"../b.fl\"\nfn up(x: f32[n]) = b(x)\n"),
     ]);
-    prints(&files, "run main.fl x=arange:3", "", "[3. 6. 9.]\n");
+    prints(&files, "run main.fl x=arange:3", "", "[3., 6., 9.]\n");
     prints(&files, "check main.fl", "", "fn f(x: f32[n]) -> f32[n]\n");
-    prints(&files, "run lib/deep/up.fl x=arange:2", "", "[1. 2.]\n");
-    prints(&files, "run - x=arange:2", "use \"lib/a.fl\"\nfn f(x: f32[n]) = a(x)\n", "[2. 4.]\n");
+    prints(&files, "run lib/deep/up.fl x=arange:2", "", "[1., 2.]\n");
+    prints(&files, "run - x=arange:2", "use \"lib/a.fl\"\nfn f(x: f32[n]) = a(x)\n", "[2., 4.]\n");
     let absolute = format!("use \"{}\"\nfn f(x: f32[n]) = b(x)\n", files.path().join("lib/b.fl").display());
-    prints(&files, "run - x=arange:2", &absolute, "[1. 2.]\n");
+    prints(&files, "run - x=arange:2", &absolute, "[1., 2.]\n");
     let (success, text) = run(files.path(), "build main.fl --emit ptx", "");
     assert!(success && text.contains("// lib/b.fl:1: fn b(x: f32[n]) = x + 1"), "{text}");
     for line in
@@ -106,7 +106,7 @@ fn errors_show_the_file_that_they_are_in() {
     let parts = ["E0101", "names.fl:2:23", "x + y", "<stdin>:2:19", "in this call of `f`"];
     fails(&files, "check -", "use \"names.fl\"\nfn h(x: f32[n]) = f(x)\n", &parts);
     // Functions that nothing calls are not checked.
-    prints(&files, "run - x=arange:2", "use \"names.fl\"\nfn h(x: f32[n]) = g(x)\n", "[0. 1.]\n");
+    prints(&files, "run - x=arange:2", "use \"names.fl\"\nfn h(x: f32[n]) = g(x)\n", "[0., 1.]\n");
     let parts = ["E0220", "access.fl:1:32", "accessed here"];
     fails(&files, "run - x=arange:2 i=ones:1", "use \"access.fl\"\nfn h(x: f32[n], i: i64[m]) = f(x, i + 1)\n", &parts);
     let (_, text) = run(files.path(), "check - --format json", "use \"names.fl\"\nfn h(x: f32[n]) = f(x)\n");
@@ -191,7 +191,7 @@ fn the_prompt_uses_files() {
     let saved = |name: &str| std::fs::read_to_string(files.path().join(name)).unwrap();
     assert!(saved("lib/saved.fl").starts_with("use \"one.fl\" (one)\n\nfn twice"), "{}", saved("lib/saved.fl"));
     assert!(saved("saved.fl").starts_with("use \"lib/one.fl\" (one)\n\n"), "{}", saved("saved.fl"));
-    prints(&files, "run lib/saved.fl x=arange:2", "", "[2. 4.]\n");
+    prints(&files, "run lib/saved.fl x=arange:2", "", "[2., 4.]\n");
 }
 
 /// The functions with matrix products, which add in a free order.

@@ -1,11 +1,32 @@
 //! Host arrays, the arguments and results of programs. Dense, row-major, of any rank.
 
+mod element;
+mod lend;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+
 use std::fmt;
 
 use crate::{Dtype, Scalar};
 
-/// An array that owns its elements. The memory is aligned for every element type, and to cache
-/// lines if it is at least as long as one, so that a vector of that length never spans two lines.
+pub use element::{Element, Number};
+pub use lend::{Input, Inputs, Output, Outputs, Room};
+
+/// An array that owns its elements: dense, row-major, of any number of axes. One without axes holds
+/// a scalar.
+///
+/// The memory is aligned for every element type, and to cache lines if it is at least as long as
+/// one, so that a vector of that length never spans two lines. Equality is on type, shape and
+/// elements; any NaN equals any other.
+///
+/// ```
+/// # use ir::{Array, Dtype, Scalar};
+/// let x = Array::from_slice(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+/// assert_eq!((x.dtype(), x.shape(), x.len()), (Dtype::F32, &[2, 2][..], 4));
+/// assert_eq!(x.as_slice::<f32>()?[2], 3.0);
+/// assert_eq!(x.get(2), Some(Scalar::F32(3.0))); // where the type is only known at run time
+/// # Ok::<(), ir::array::ArrayError>(())
+/// ```
 #[derive(Debug)]
 pub struct Array {
     dtype: Dtype,
@@ -74,6 +95,17 @@ pub enum ArrayError {
         /// The byte's position.
         position: usize,
     },
+    /// The elements are asked for as another type than theirs.
+    ElementType {
+        /// The array's type.
+        expected: Dtype,
+        /// The type asked for.
+        found: Dtype,
+    },
+    /// Borrowed bytes do not lie as their type needs it.
+    Unaligned,
+    /// An array to write to is not dense and row-major.
+    Layout,
 }
 
 impl fmt::Display for ArrayError {
@@ -82,11 +114,19 @@ impl fmt::Display for ArrayError {
             ArrayError::TooLarge => f.write_str("the array is larger than memory can be"),
             ArrayError::OutOfMemory { bytes } => write!(f, "no memory for an array of {bytes} bytes"),
             ArrayError::Length { expected, found } => write!(f, "the shape needs {expected} bytes, there are {found}"),
-            ArrayError::Count { expected, found } => write!(f, "the shape has {expected} elements, {found} are given"),
+            ArrayError::Count { expected, found } => {
+                let are = if *found == 1 { "is" } else { "are" };
+                write!(f, "the shape has {expected} elements, {found} {are} given")
+            }
             ArrayError::ScalarType { position, expected, found } => {
                 write!(f, "the array is of {expected}, scalar {position} is of {found}")
             }
             ArrayError::InvalidBool { position } => write!(f, "byte {position} of a bool array is neither 0 nor 1"),
+            ArrayError::ElementType { expected, found } => {
+                write!(f, "the array has elements of type {expected}, not {found}")
+            }
+            ArrayError::Unaligned => f.write_str("the bytes do not lie as elements of their type do"),
+            ArrayError::Layout => f.write_str("an array to write to must be dense and row-major"),
         }
     }
 }
@@ -156,7 +196,11 @@ impl Clone for Array {
 }
 
 impl Array {
-    /// An array of zeros.
+    /// An array of zeros, or `false`.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrayError::TooLarge`] or [`ArrayError::OutOfMemory`].
     pub fn zeros(dtype: Dtype, shape: &[usize]) -> Result<Array, ArrayError> {
         Array::zeros_in(dtype, shape, |count| {
             let mut words = Vec::new();
@@ -180,7 +224,13 @@ impl Array {
         Ok(Array { dtype, shape: shape.to_vec(), words, first })
     }
 
-    /// An array with a copy of the given elements, in native byte order.
+    /// An array with a copy of the given elements, in native byte order: for types that are only
+    /// known at run time. [`Array::from_slice`] takes elements of a Rust type.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrayError::Length`] if the shape needs another number of bytes,
+    /// [`ArrayError::InvalidBool`] if a truth value is neither 0 nor 1.
     pub fn from_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Array, ArrayError> {
         check(dtype, shape, bytes)?;
         let mut array = Array::zeros(dtype, shape)?;
@@ -188,7 +238,13 @@ impl Array {
         Ok(array)
     }
 
-    /// An array of the given scalars, row-major, all of type `dtype`.
+    /// An array of the given scalars, row-major, all of type `dtype`: for types that are only known
+    /// at run time.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrayError::ScalarType`] if a scalar has another type, [`ArrayError::Count`] if the shape
+    /// has another number of elements.
     pub fn from_scalars(dtype: Dtype, shape: &[usize], scalars: &[Scalar]) -> Result<Array, ArrayError> {
         if let Some((position, other)) = scalars.iter().enumerate().find(|(_, s)| s.dtype() != dtype) {
             return Err(ArrayError::ScalarType { position, expected: dtype, found: other.dtype() });
@@ -205,8 +261,14 @@ impl Array {
         Array::from_bytes(dtype, shape, &bytes)
     }
 
-    /// A rank-0 array.
-    pub fn scalar(value: Scalar) -> Array {
+    /// An array without axes, which holds one value: of a Rust type, or a [`Scalar`].
+    ///
+    /// ```
+    /// # use ir::{Array, Scalar};
+    /// assert_eq!(Array::scalar(0.5f32), Array::scalar(Scalar::F32(0.5)));
+    /// ```
+    pub fn scalar(value: impl Into<Scalar>) -> Array {
+        let value = value.into();
         let mut word = [0u8; 8];
         let bytes = value.bits().to_ne_bytes_low(value.dtype().bytes());
         word[..bytes.len()].copy_from_slice(&bytes);
@@ -305,7 +367,13 @@ impl PartialEq for Array {
 }
 
 impl<'a> ArrayRef<'a> {
-    /// Borrows elements in native byte order, of as many bytes as the shape says; a `bool` is 0 or 1.
+    /// Borrows elements in native byte order: for types that are only known at run time.
+    /// [`ArrayRef::from_slice`] borrows elements of a Rust type.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrayError::Length`] if the shape needs another number of bytes,
+    /// [`ArrayError::InvalidBool`] if a truth value is neither 0 nor 1.
     pub fn new(dtype: Dtype, shape: &'a [usize], bytes: &'a [u8]) -> Result<ArrayRef<'a>, ArrayError> {
         check(dtype, shape, bytes)?;
         Ok(ArrayRef { dtype, shape, bytes })
@@ -338,7 +406,11 @@ impl<'a> ArrayRef<'a> {
 }
 
 impl<'a> ArrayMut<'a> {
-    /// Borrows memory for elements, of as many bytes as the shape says.
+    /// Borrows memory for elements.
+    ///
+    /// # Errors
+    ///
+    /// [`ArrayError::Length`] if the shape needs another number of bytes.
     pub fn new(dtype: Dtype, shape: &'a [usize], bytes: &'a mut [u8]) -> Result<ArrayMut<'a>, ArrayError> {
         let expected = byte_len(dtype, shape)?;
         if bytes.len() != expected {

@@ -267,6 +267,20 @@ impl Scalar {
         })
     }
 
+    /// The same, but a number beyond the range of a float type is none either; infinity must be
+    /// written as a word.
+    pub fn parse_finite(dtype: Dtype, text: &str) -> Option<Scalar> {
+        let infinite = |value: &Scalar| match value {
+            Scalar::F16(v) => v.is_infinite(),
+            Scalar::Bf16(v) => v.is_infinite(),
+            Scalar::F32(v) => v.is_infinite(),
+            Scalar::F64(v) => v.is_infinite(),
+            _ => false,
+        };
+        let is_number = text.contains(|c: char| c.is_ascii_digit());
+        Scalar::parse(dtype, text).filter(|value| !(is_number && infinite(value)))
+    }
+
     /// The value zero (`false`, `+0.0`) of a type.
     pub fn zero(dtype: Dtype) -> Scalar {
         Scalar::from_bits(dtype, 0)

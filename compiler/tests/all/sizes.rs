@@ -3,7 +3,7 @@
 
 use compiler::check::check;
 use ir::array::ArrayRef;
-use ir::{Array, Dtype, Scalar};
+use ir::{Array, Scalar};
 
 use super::proofs::expect;
 
@@ -149,7 +149,7 @@ fn a_literal_one_is_stretched_on_either_side() {
 
 /// An array of `i64`.
 fn array(shape: &[usize], elements: &[i64]) -> Array {
-    Array::from_scalars(Dtype::I64, shape, &elements.iter().copied().map(Scalar::I64).collect::<Vec<_>>()).unwrap()
+    Array::from_slice(shape, elements).unwrap()
 }
 
 /// The elements of the result of `f`, which are `i64`.

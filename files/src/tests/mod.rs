@@ -8,13 +8,15 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod csv;
 mod npy;
+mod picture;
 mod safetensors;
 mod save;
 mod zip;
 
 fn open(place: &Place) -> Result<Stored, FileError> {
-    super::open(place, |count| Some(vec![0; count]))
+    super::open(place, None, |count| Some(vec![0; count]))
 }
 
 fn read(place: &Place) -> Result<Array, FileError> {

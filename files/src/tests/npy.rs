@@ -51,7 +51,7 @@ fn pads_to_the_alignment_for_every_length() {
 
 #[test]
 fn reads_what_others_write() {
-    let two = Array::from_scalars(Dtype::I32, &[2], &[Scalar::I32(1), Scalar::I32(-2)]).unwrap();
+    let two = Array::from(vec![1i32, -2]);
     let big = file("{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}", &[0, 0, 0, 1, 255, 255, 255, 254]);
     assert_eq!(decode(&big).unwrap(), two);
     let loose =

@@ -46,7 +46,7 @@ fn a_failure_leaves_every_file_as_it_was() {
 fn says_beforehand_what_cannot_be_written() {
     let folder = Folder::new();
     let message = |names: &[(&str, Dtype)]| {
-        let places: Vec<_> = names.iter().map(|(name, dtype)| (folder.place(name), *dtype)).collect();
+        let places: Vec<_> = names.iter().map(|(name, dtype)| (folder.place(name), (*dtype, 1))).collect();
         check(&places).map_err(|e| e.fault().to_string())
     };
     let (f, b) = (Dtype::F32, Dtype::Bf16);
@@ -59,7 +59,7 @@ fn says_beforehand_what_cannot_be_written() {
         (&[("a.npz:x", f), ("a.npz:x.npy", f)], "two results would be called `x`"),
         (&[("a.npz:x", f), ("./a.npz:x", f)], "two results would be called `x`"),
         (&[("a.npz", f)], "an array in it needs a name"),
-        (&[("a.npy:x", f)], "a .npy file holds a single array, none is called `x`"),
+        (&[("a.npy:x", f)], "the file holds a single array, none is called `x`"),
         (&[("a.safetensors:__metadata__", f)], "an array in it cannot be called `__metadata__`"),
     ] {
         assert_eq!(message(names), Err(expected.to_owned()));
@@ -99,7 +99,7 @@ fn links_are_written_through() {
     assert_eq!(read(&folder.place("data/new.npy")).unwrap(), one(1));
     assert!(save(&[(folder.place("round.npy"), one(1).as_ref())], Packing::Stored).is_err());
     assert!(folder.path("round.npy").is_symlink());
-    let to_both = |a: &str, b: &str| check(&[(folder.place(a), Dtype::I32), (folder.place(b), Dtype::I32)]);
+    let to_both = |a: &str, b: &str| check(&[(folder.place(a), (Dtype::I32, 1)), (folder.place(b), (Dtype::I32, 1))]);
     let twice = "several results would go to a file that holds one";
     for (a, b) in [("data/new.npy", "second.npy"), ("link.npy", "same/new.npy"), ("data/b.npy", "./same/../data/b.npy")]
     {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use interp::nest::{Outcome, Problem, RunError, run, run_unless};
 use ir::bind::Fault;
 use ir::nest::{Program, SiteId};
-use ir::{Array, Dtype, Scalar};
+use ir::{Array, Scalar};
 
 fn program(text: &str) -> Program {
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}"));
@@ -24,18 +24,15 @@ fn one(text: &str, inputs: &[Array]) -> Array {
 }
 
 fn f32s(values: impl IntoIterator<Item = f32>) -> Array {
-    let scalars: Vec<_> = values.into_iter().map(Scalar::F32).collect();
-    Array::from_scalars(Dtype::F32, &[scalars.len()], &scalars).unwrap()
+    Array::from(values.into_iter().collect::<Vec<f32>>())
 }
 
 fn f32_matrix(n: usize, m: usize, values: impl Fn(usize, usize) -> f32) -> Array {
-    let scalars: Vec<_> = (0..n * m).map(|k| Scalar::F32(values(k / m, k % m))).collect();
-    Array::from_scalars(Dtype::F32, &[n, m], &scalars).unwrap()
+    Array::from_slice(&[n, m], &(0..n * m).map(|k| values(k / m, k % m)).collect::<Vec<f32>>()).unwrap()
 }
 
 fn i64s(values: impl IntoIterator<Item = i64>) -> Array {
-    let scalars: Vec<_> = values.into_iter().map(Scalar::I64).collect();
-    Array::from_scalars(Dtype::I64, &[scalars.len()], &scalars).unwrap()
+    Array::from(values.into_iter().collect::<Vec<i64>>())
 }
 
 /// Values of mixed sign and magnitude, so that every order gives a different sum.

@@ -4,11 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use interp::nest::{Problem, RunError, run, run_unless};
 use ir::nest::Program;
-use ir::{Array, Dtype, Scalar};
+use ir::{Array, Scalar};
 
 fn i64s(values: &[i64]) -> Array {
-    let scalars: Vec<_> = values.iter().copied().map(Scalar::I64).collect();
-    Array::from_scalars(Dtype::I64, &[scalars.len()], &scalars).unwrap()
+    Array::from(values.to_vec())
 }
 
 fn parse(declarations: &str, tree: &str) -> Program {

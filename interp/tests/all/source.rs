@@ -83,8 +83,7 @@ impl Sample {
 }
 
 fn array(x: &[f32]) -> Array {
-    let elements: Vec<Scalar> = x.iter().map(|v| Scalar::F32(*v)).collect();
-    Array::from_scalars(Dtype::F32, &[x.len()], &elements).unwrap()
+    Array::from(x.to_vec())
 }
 
 fn number(v: f32) -> Vec<Array> {

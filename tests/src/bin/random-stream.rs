@@ -12,7 +12,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use fuseloop::{Array, ArrayRef, Options, Program, Scalar};
+use fuseloop::{Options, Program};
 
 const SOURCE: &str = "
 fn counters(seed: i64, from: i64, n: i64) -> f64[n] {
@@ -64,12 +64,10 @@ fn stream(mode: &str, seed: i64) -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::stdout().lock();
     let mut bytes = vec![];
     for from in (0..).step_by(usize::try_from(step)?) {
-        let inputs = [seed, from, step].map(|v| Array::scalar(Scalar::I64(v)));
-        let inputs: Vec<ArrayRef<'_>> = inputs.iter().map(Array::as_ref).collect();
         bytes.clear();
-        for draw in kernel.call(&inputs)?[0].bytes().as_chunks::<8>().0 {
+        for draw in kernel.call((seed, from, step))?[0].as_slice::<f64>()? {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "draws are in [0, 1)")]
-            let word = (f64::from_ne_bytes(*draw) * 4_294_967_296.0) as u32;
+            let word = (*draw * 4_294_967_296.0) as u32;
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         out.write_all(&bytes)?;

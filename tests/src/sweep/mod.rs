@@ -152,7 +152,7 @@ impl Case {
                 _ => self.fill::<8>(input.bytes_mut(), first, visit.stride),
             }
             for (kernel, output) in kernels.iter().zip(outputs.iter_mut()) {
-                kernel.call_into(&[input.as_ref()], &mut [output.as_mut()]).map_err(|e| e.to_string())?;
+                kernel.call_into((&*input,), (output,)).map_err(|e| e.to_string())?;
             }
             let Some((widest, others)) = outputs.split_first() else { return Ok(found) };
             for other in others.iter().filter(|other| *other != widest) {

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::{Array, Cancel, Device, Options, Program, Scalar, Simd};
+use fuseloop::{Cancel, Device, Options, Program, Simd};
 
 /// Functions of a number `n` that take at least some `n * n` steps without yielding.
 const FUNCTIONS: &[&str] = &[
@@ -39,8 +39,7 @@ fn cancelled(body: &str, options: Options) -> String {
     let wish = cancel.clone();
     let (done, call) = mpsc::channel();
     thread::spawn(move || {
-        let n = Array::scalar(Scalar::I64(400_000));
-        let error = kernel.call_unless(&[n.as_ref()], &wish).unwrap_err();
+        let error = kernel.call_unless((400_000i64,), &wish).unwrap_err();
         _ = done.send(error.code().to_string());
     });
     thread::sleep(Duration::from_millis(20));

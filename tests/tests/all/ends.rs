@@ -8,13 +8,12 @@ use fuseloop::{Array, Device, Dtype, Options, Passes, Program, Scalar, Simd};
 /// engine.
 fn outcome(source: &str, arguments: &[Array]) -> Result<Vec<Array>, String> {
     let program = Program::parse(source).unwrap_or_else(|errors| panic!("{errors}"));
-    let inputs: Vec<_> = arguments.iter().map(Array::as_ref).collect();
     let mut outcomes = vec![];
     for (device, simd) in [(Device::Interp, Simd::Auto), (Device::Cpu, Simd::Auto), (Device::Cpu, Simd::W128)] {
         for fuse in [Passes::ALL, Passes::NONE] {
             let options = Options { device, simd, fuse, threads: 2, ..Options::default() };
             let kernel = program.main().unwrap().compile(&options).unwrap();
-            outcomes.push(kernel.call(&inputs).map_err(|error| error.code().to_string()));
+            outcomes.push(kernel.call(arguments).map_err(|error| error.code().to_string()));
         }
     }
     assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "{source}: {outcomes:?}");
@@ -162,9 +161,7 @@ fn subscripts_wrap_on_the_way_to_an_element() {
 /// which must stay inside it.
 #[test]
 fn nothing_is_read_for_loops_without_iterations() {
-    let zeros = |shape: &[usize]| {
-        Array::from_scalars(Dtype::F32, shape, &vec![Scalar::F32(0.0); shape.iter().product()]).unwrap()
-    };
+    let zeros = |shape: &[usize]| Array::zeros(Dtype::F32, shape).unwrap();
     for (source, shapes) in [
         (
             "fn main(z: f32[3, m, m]) { let d[i, j, l < m] = z[i, j, 1]\n let e[i, l] = d[i, 1, l]\n (e, d) }",

@@ -135,9 +135,8 @@ fn scalars_in_conditions_stop_at_the_limit() {
     let kernel = Program::parse(source).unwrap().main().unwrap().compile(&Options::default()).unwrap();
     let x = fuseloop::Array::zeros(fuseloop::Dtype::F32, &[3]).unwrap();
     for sign in [1, -1] {
-        for (k, code) in [(1 << 48, None), ((1 << 48) + 1, Some("E0209"))] {
-            let k = fuseloop::Array::scalar(fuseloop::Scalar::I64(sign * k));
-            let called = kernel.call(&[x.as_ref(), k.as_ref()]);
+        for (k, code) in [(1i64 << 48, None), ((1 << 48) + 1, Some("E0209"))] {
+            let called = kernel.call((&x, sign * k));
             assert_eq!(called.err().map(|e| e.code().to_string()).as_deref(), code);
         }
     }
@@ -170,8 +169,7 @@ fn memory_is_counted_before_it_is_allocated() {
     let options = Options { max_memory: Some(1 << 20), ..Options::default() };
     let kernel = program.main().unwrap().compile(&options).unwrap();
     // 8 EiB: an attempt to allocate this first would not return with this error.
-    let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(1 << 30));
-    let error = kernel.call(&[n.as_ref()]).unwrap_err();
+    let error = kernel.call((1i64 << 30,)).unwrap_err();
     assert!(matches!(error.kind(), RunErrorKind::Memory { needed, .. } if *needed >= 1 << 63), "{error}");
 }
 
@@ -196,8 +194,7 @@ fn loops_are_held_to_a_number_of_steps() {
         for options in &all {
             let call = |steps: i64, max_steps| {
                 let options = Options { max_steps, ..options.clone() };
-                let n = fuseloop::Array::scalar(fuseloop::Scalar::I64(steps));
-                program.main().unwrap().compile(&options).unwrap().call(&[n.as_ref()])
+                program.main().unwrap().compile(&options).unwrap().call((steps,))
             };
             for steps in [0, 1, 7] {
                 assert_eq!(call(steps, Some(7)).unwrap(), call(steps, None).unwrap(), "{body}");

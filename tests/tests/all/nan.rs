@@ -113,7 +113,7 @@ fn leaving(folder: &std::path::Path, results: &[Array]) -> Vec<Vec<u8>> {
             files::save(&[(place.clone(), result.as_ref())], packing).unwrap();
             all.push(std::fs::read(place.path().expect("it is no stream")).unwrap());
         }
-        all.push(print::to_text(result.as_ref()).into_bytes());
+        all.push(print::to_text(result.as_ref(), &print::Format::default()).into_bytes());
     }
     all
 }

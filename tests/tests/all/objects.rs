@@ -252,7 +252,7 @@ impl Calls {
                 }
                 [_, Dtype::I64] => {
                     for index in [[0, 4], [4, 5], [-1, 2], [3, 3]] {
-                        let indices = Array::from_scalars(Dtype::I64, &[2], &index.map(Scalar::I64)).expect("two");
+                        let indices = Array::from(index.to_vec());
                         call(vec![counting(Dtype::F32, &[5, 33]), indices]);
                     }
                 }
@@ -336,15 +336,12 @@ impl Calls {
             fn late(x: f32[n, m], i: i64[k]) -> (f32[n], f32[k]) = (sum(x, axis = 1), sum(x, axis = 1)[i])
         ";
         let file = grammar::parse(SOURCE).expect("the programs parse");
-        let f32s = |values: &[f32], shape: &[usize]| {
-            let values: Vec<Scalar> = values.iter().map(|v| Scalar::F32(*v)).collect();
-            Array::from_scalars(Dtype::F32, shape, &values).expect("as many elements as the shape says")
-        };
+        let f32s =
+            |values: &[f32], shape: &[usize]| Array::from_slice(shape, values).expect("as many as the shape says");
         let f64s = |count: i32, unit: f64| {
-            let values: Vec<Scalar> = (0..count).map(|k| Scalar::F64(f64::from(k - 3) * unit / 7.0)).collect();
-            Array::from_scalars(Dtype::F64, &[values.len()], &values).expect("a vector")
+            Array::from((0..count).map(|k| f64::from(k - 3) * unit / 7.0).collect::<Vec<f64>>())
         };
-        let indices = |at: [i64; 2]| Array::from_scalars(Dtype::I64, &[2], &at.map(Scalar::I64)).expect("two");
+        let indices = |at: [i64; 2]| Array::from(at.to_vec());
         let mut all = Calls::default();
         for checked in check_all(&file).expect("the programs compile") {
             let calls = match checked.name.as_str() {

@@ -510,10 +510,9 @@ fn calls_follow_one_another() {
             (1, 1, 0),
             (1, 1, 0),
         ] {
-            let x: Vec<Scalar> = (0..n * m).map(|k| Scalar::F32(k as f32 * 0.25 + beyond as f32)).collect();
-            let at: Vec<Scalar> = (0..m).map(|k| Scalar::I64((m - 1 - k + beyond) as i64)).collect();
-            let x = Array::from_scalars(Dtype::F32, &[n, m], &x).unwrap();
-            let at = Array::from_scalars(Dtype::I64, &[m], &at).unwrap();
+            let x: Vec<f32> = (0..n * m).map(|k| k as f32 * 0.25 + beyond as f32).collect();
+            let x = Array::from_slice(&[n, m], &x).unwrap();
+            let at = Array::from((0..m).map(|k| (m - 1 - k + beyond) as i64).collect::<Vec<_>>());
             let inputs = [x.as_ref(), at.as_ref()];
             let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
             let mut outputs = [Array::zeros(Dtype::F32, &[n, m]).unwrap(), Array::zeros(Dtype::F32, &[m]).unwrap()];

@@ -367,7 +367,7 @@ fn long_loops_can_be_cancelled() {
             "program @p {{ symbol n = dim 0 of input 0 input %x: f32[n] output %y: f32[n] kernel @k {{ {kernel} }} }}"
         );
         let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let x = Array::from_scalars(Dtype::F32, &[100], &[Scalar::F32(3.0); 100]).unwrap();
+        let x = Array::from(vec![3.0f32; 100]);
         let scheduled = schedule(&program, Machine::CPU).unwrap();
         for simd in [Simd::W128, Simd::Auto] {
             let module = Module::compile(&scheduled, &Options { simd, ..Options::default() }).unwrap();

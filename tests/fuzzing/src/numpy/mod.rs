@@ -13,7 +13,7 @@ mod whole;
 use std::fmt::Write;
 
 use fuseloop::{Device, Options, Program, Simd, Style};
-use ir::array::{Array, ArrayRef};
+use ir::array::Array;
 
 pub use draw::{Drawn, drawn};
 
@@ -92,8 +92,7 @@ fn run(drawn: &Drawn, seed: u64) -> Result<Given, String> {
     let options = Options { device, threads: 1, simd: Simd::W128, ..Options::default() };
     let function = program.main().map_err(|e| e.to_string())?;
     let kernel = function.compile(&options).map_err(|e| e.render(Style::Plain))?;
-    let inputs: Vec<ArrayRef<'_>> = drawn.arguments.iter().map(Array::as_ref).collect();
-    match kernel.call(&inputs) {
+    match kernel.call(&drawn.arguments) {
         Ok(results) => Ok(Given::Results(results)),
         Err(error) => match &*error.code().to_string() {
             "E0299" => Err(error.render(Style::Plain)),
