@@ -41,7 +41,7 @@ fn values_and_functions_persist() {
     assert!(error.contains("there is no last value") && error.contains("let (a, b) = f(x)"), "{error}");
     // A caller of a function that is defined again calls the new one.
     texts(&mut session, "fn g(x: f32[n]) = -x");
-    assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2. -5.]");
+    assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2., -5.]");
 }
 
 #[test]
