@@ -17,6 +17,16 @@ use crate::{CompileError, Device, Options, Source, Style, roof};
 /// The report on fusion of a function: its kernels before and after, how much they move and
 /// compute, and for each pair of operations that could share a kernel whether they do, or the
 /// reason why not and a suggestion.
+///
+/// ```
+/// use fuseloop::{Options, Program, Style};
+///
+/// let program = Program::parse("fn shifted(x: f32[n]) = exp(x - max(x))")?;
+/// let explanation = program.main()?.explain(&Options::default(), &[("n", 1000)])?;
+/// let text = explanation.render(Style::Plain);
+/// assert!(text.starts_with("shifted: 3 operations in 2 kernels"), "{text}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Explanation {
     source: Arc<Source>,

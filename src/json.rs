@@ -1,5 +1,12 @@
 //! The command's results as JSON for programs: one object per line, beginning with its `type`.
 //! `docs/json.md` lists the fields.
+//!
+//! ```
+//! use fuseloop::{Array, json};
+//!
+//! let line = json::result("out", Array::from(vec![1i32, 2]).as_ref(), None);
+//! assert!(line.contains(r#""dtype":"i32","shape":[2],"values":[1,2]"#), "{line}");
+//! ```
 
 use std::time::Duration;
 

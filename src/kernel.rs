@@ -90,6 +90,16 @@ impl Cancel {
 }
 
 /// How one call differs from other calls of its kernel.
+///
+/// ```
+/// use fuseloop::{CallOptions, Options, Program};
+///
+/// let kernel = Program::parse("fn total(x: f64[n]) = sum(x)")?.main()?.compile(&Options::default())?;
+/// let alone = CallOptions { threads: 1, ..CallOptions::default() };
+/// let total = kernel.call_with((&vec![0.5f64; 1000],), &alone)?;
+/// assert_eq!(total[0].as_slice::<f64>()?, [500.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallOptions<'a> {
     /// The number of threads that may work on it, no more than [`Options::threads`]; 0 stands for

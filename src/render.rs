@@ -1,5 +1,14 @@
-//! Errors and warnings as text: drawn over the source as rustc draws them, or, without the feature `reports`, a
-//! line for each.
+//! Errors and warnings as text: drawn over the source as rustc draws them, or, without the feature
+//! `reports`, a line for each.
+//!
+//! ```
+//! use fuseloop::render::{Report, Source, Style, draw};
+//!
+//! let report = Report { labels: vec![(4..5, "here".to_owned())], ..Report::default() };
+//! let report = Report { message: "this letter is special".to_owned(), ..report };
+//! let text = draw(&Source::new("abc.txt", "abc def"), &report, Style::Plain);
+//! assert!(text.contains("this letter is special") && text.contains("abc.txt:1:5"), "{text}");
+//! ```
 
 pub use grammar::source::{one_line, visible};
 pub use grammar::{Part, Report, Severity, Source, Style};

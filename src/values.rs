@@ -17,6 +17,20 @@
 //! parameter's type has all values of the file's, as `f64` has those of `f32`; otherwise only if
 //! the type is named. Reading an argument gives a [`Value`], which knows its shape before any
 //! element of a binary file is read.
+//!
+//! ```
+//! use fuseloop::{Options, Program, values};
+//!
+//! let program = Program::parse("fn scale(x: f32[n], by: f32) = x * by")?;
+//! let params = &program.main()?.signature().params;
+//! let texts = ["1,2,3", "0.5"];
+//! let values = texts.into_iter().zip(params).map(|(text, param)| values::Value::parse(text, param));
+//! // No array exists before all of them are known to fit into 1 MiB.
+//! let arrays = values::load(values.collect::<Result<_, _>>()?, 0, Some(1 << 20))?;
+//! let results = program.main()?.compile(&Options::default())?.call(&arrays)?;
+//! assert_eq!(results[0].as_slice::<f32>()?, [0.5, 1.0, 1.5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod convert;
 mod error;
@@ -66,7 +80,12 @@ const GENERATORS: [(&str, Generator); 4] = [
 ];
 
 impl Value {
-    /// Reads an argument. For a file, only the header is read.
+    /// Reads an argument. For a file, only the header is read (of a table all of it).
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if the text has none of the forms above, or is not of the parameter's type
+    /// and rank, and if a file is missing or invalid.
     pub fn parse(text: &str, param: &Slot) -> Result<Value, ValueError> {
         let failed = |kind| ValueError::of(&param.name, kind);
         let (shape, from) = float_mode::standard(|| read(text, param)).map_err(failed)?;
@@ -93,6 +112,10 @@ impl Value {
 
     /// The array. `seed` and `stream` matter only to `random:`, where each parameter has its own
     /// stream.
+    ///
+    /// # Errors
+    ///
+    /// [`ValueError`] if a file is invalid or memory is missing.
     pub fn load(self, seed: u64, stream: u64) -> Result<Array, ValueError> {
         let failed = |kind| ValueError::of(&self.param, kind);
         match self.from {
@@ -112,6 +135,10 @@ impl Value {
 
 /// The arrays of a call's arguments. None is created if all of them together would exceed `limit`
 /// bytes.
+///
+/// # Errors
+///
+/// Those of [`Value::load`], and E0240 beyond the limit.
 pub fn load(values: Vec<Value>, seed: u64, limit: Option<u64>) -> Result<Vec<Array>, ValueError> {
     let needed = values.iter().map(|value| value.bytes() as u128).sum();
     if let Some(limit) = limit.filter(|limit| needed > u128::from(*limit)) {

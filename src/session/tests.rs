@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::print::{Format, to_text};
+use crate::{Dtype, Scalar};
 
 /// The printed form of each value.
 fn texts(session: &mut Session, text: &str) -> Vec<String> {
@@ -42,6 +43,25 @@ fn values_and_functions_persist() {
     // A caller of a function that is defined again calls the new one.
     texts(&mut session, "fn g(x: f32[n]) = -x");
     assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2., -5.]");
+}
+
+/// A value that is printed can be entered again, with a type in front, and has the same bits.
+#[test]
+fn values_can_be_entered_again() {
+    let mut session = Session::default();
+    // Odd bits of every width, signs, extremes and NaNs.
+    let bits = [0, 1, 2, 0x7f, 0x80, 0x3c01, 0x7c00, 0x7e00, 0x8000, 0x3eaa_aaab, 0x8000_0000, 0x7f80_0000]
+        .into_iter()
+        .chain([0x3fb9_9999_9999_999a, 0xbff5_5555_5555_5555, 1 << 63, 0x7ff0_0000_0000_0000, u64::MAX]);
+    let bits: Vec<u64> = bits.collect();
+    for dtype in Dtype::ALL {
+        let scalars: Vec<Scalar> = bits.iter().map(|bits| Scalar::from_bits(dtype, *bits)).collect();
+        let array = Array::from_scalars(dtype, &[scalars.len()], &scalars).unwrap();
+        let text = format!("{dtype}({})", to_text(array.as_ref(), &Format::default()));
+        let outcomes = session.enter(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let [Outcome::Value { results }] = outcomes.as_slice() else { panic!("{text}") };
+        assert_eq!(*results[0].1, array, "{text}");
+    }
 }
 
 #[test]
