@@ -169,7 +169,7 @@ fn files_are_loaded_where_they_are_named() {
     let file = |name: &str| folder.path().join(name).display().to_string();
     for (name, value) in [("a-b.npy", 1i64), ("a_b.npy", 2)] {
         let place = crate::files::Place::parse(&file(name)).unwrap();
-        let array = Array::scalar(crate::Scalar::I64(value));
+        let array = Array::scalar(value);
         crate::files::save(&[(place, array.as_ref())], crate::files::Packing::Stored).unwrap();
     }
     let mut session = Session::default();
