@@ -319,7 +319,8 @@ def _structure_of(result: Any, leaves: list[Traced]) -> Any:
         return (dict, [(key, _structure_of(one, leaves)) for key, one in result.items()])
     if isinstance(result, (tuple, list)):
         parts = [_structure_of(one, leaves) for one in result]
-        make = type(result)._make if hasattr(type(result), "_make") else type(result)
+        kind: Any = type(result)
+        make = kind._make if hasattr(kind, "_make") else kind
         return (make, parts)
     raise trace_error(f"a result of type `{type(result).__name__}` cannot be traced", "return arrays, or tuples of them")
 

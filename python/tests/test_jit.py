@@ -511,3 +511,20 @@ def test_numpy_never_runs_in_its_place(rng: Rng, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(np, "exp", broken)
     monkeypatch.setattr(np, "sum", broken)
     assert f(x) == expected
+
+
+def test_every_slice(rng: Rng) -> None:
+    """Slices with all kinds of ends and steps, where one trace serves several lengths."""
+    ends = (None, 0, 1, 3, -1, -2)
+    for start in ends:
+        for stop in ends:
+            for step in (1, 2, 3, -1, -2):
+                f = fl.jit(lambda x, s=slice(start, stop, step): x[s] * 2)
+                for n in (7, 8, 9, 10):
+                    x = rng.random(n)
+                    try:
+                        result = f(x)
+                    except fl.Error as error:
+                        assert "slice" in str(error) or error.code is not None
+                        continue
+                    np.testing.assert_array_equal(result, x[start:stop:step] * 2, f"{start}:{stop}:{step} of {n}")

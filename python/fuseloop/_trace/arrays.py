@@ -82,7 +82,7 @@ class Traced:
         self.weak = weak
         self._base = base
         self._key = key
-        self._cell = Cell(node, argument) if base is None else base._cell
+        self._cell: Cell = Cell(node, argument) if base is None else base._cell
         self._own = node
         self._seen = self._cell.version
 
@@ -132,7 +132,7 @@ class Traced:
         return product(self.shape)
 
     @property
-    def itemsize(self) -> int:
+    def itemsize(self) -> Any:
         return self.dtype.itemsize
 
     @property
@@ -472,7 +472,7 @@ def traced(value: Any) -> Traced:
     return Traced(literal(operand.value, dtype, typed=True), dtype)
 
 
-def kind_of(operand: Operand) -> Dtype[Any]:
+def kind_of(operand: Operand) -> Any:
     """The type of an operand by itself."""
     if isinstance(operand, Size):
         return INT
@@ -528,7 +528,8 @@ def capture(array: NdArray[Any, Any]) -> Traced:
     own = id(array) in trace.made
     known = trace.known.get(id(array))
     if known is not None and (not own or np.array_equal(known[1], array)):
-        return known[2]
+        stands: Traced = known[2]
+        return stands
     name = language(array.dtype)
     if own and 0 < array.size <= 64 and array.ndim <= 2 and np.all(np.isfinite(array)):
         made = Traced(expr(_array_text(array, name)), array.dtype, array.shape)

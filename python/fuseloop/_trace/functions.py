@@ -144,7 +144,7 @@ def real(val: Any, tol: Any = 100) -> Any:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     return np.can_cast(kind_of(lift(from_)) if isinstance(from_, (Traced, Size)) else from_, to, casting)
 
 
@@ -172,7 +172,7 @@ def products(name: str, a: Any, b: Any) -> Any:
         raise ValueError(f"matmul: Input operand 1 has a mismatch in its core dimension 0: {a.shape} and {b.shape}")
     left, right = converted(a, kind), converted(b, kind)
     if a.ndim == b.ndim == 1:
-        return np.sum(left * right, dtype=kind)
+        return np.sum(call(np.multiply, (left, right)), dtype=kind)
     ahead = broadcast([a.shape[:-2], b.shape[:-2]])
     shape = ahead + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ())
     node = expr("{0} @ {1}", left.node, right.node, prec=PRODUCT, precs=(PRODUCT, PRODUCT + 1))
@@ -396,7 +396,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    x, y = traced(a), traced(b)
+    x: Any = traced(a)
+    y: Any = traced(b)
     near = np.abs(x - y) <= atol + rtol * np.abs(y)
     result = (near & np.isfinite(y)) | (x == y)
     return result | (np.isnan(x) & np.isnan(y)) if equal_nan else result

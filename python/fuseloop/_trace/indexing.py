@@ -21,7 +21,9 @@ np: Any = numpy
 class Part:
     """What a subscript does with one axis."""
 
-    def __init__(self, kind: str, axis: int, start: Any = 0, length: Length = 1, step: int = 1) -> None:
+    def __init__(
+        self, kind: str, axis: int, start: Any = 0, length: Length = 1, step: int = 1, stop: Length | None = None
+    ) -> None:
         #: ``slice``, ``number``, ``array`` or ``new``.
         self.kind = kind
         self.axis = axis
@@ -29,6 +31,8 @@ class Part:
         self.start = start
         self.length = length
         self.step = step
+        #: Where a slice ends, if that is not known from its length.
+        self.stop: Any = start + length if stop is None and kind == "slice" and step == 1 else stop
 
 
 def parts_of(a: Traced, key: Any) -> list[Part]:
@@ -95,8 +99,12 @@ def _slice(item: slice, length: Length, axis: int) -> Part:
         if isinstance(end, Traced):
             refuse("the length of a slice between numbers that depend on elements is not known")
     if isinstance(length, int) and not isinstance(item.start, Size) and not isinstance(item.stop, Size):
-        start, stop, step = item.indices(length)
-        return Part("slice", axis, start, len(range(start, stop, step)), step)
+        first, last, by = item.indices(length)
+        many = len(range(first, last, by))
+        return Part("slice", axis, first, many, by, first + max(many - 1, 0) * by + min(many, 1))
+    start: Any
+    stop: Any
+    count: Any
     if step < 0:
         start = length - 1 if item.start is None else _from_end(item.start, length)
         stop = -1 if item.stop is None else _from_end(item.stop, length)
@@ -105,12 +113,14 @@ def _slice(item: slice, length: Length, axis: int) -> Part:
         start = 0 if item.start is None else _from_end(item.start, length)
         stop = length if item.stop is None else _from_end(item.stop, length)
         count = (stop - start + step - 1) // step
-    if now(count) < 0 or now(stop) > now(length):
+    if now(count) < 0:
+        refuse("the slice ends before it begins, where NumPy would give no elements", "slice upwards")
+    if now(stop) > now(length):
         refuse(
             f"the slice ends outside of an axis of length {now(length)}, where NumPy would cut it off",
             "slice within the array",
         )
-    return Part("slice", axis, start, count, int(step))
+    return Part("slice", axis, start, count, int(step), stop)
 
 
 def _from_end(place: Any, length: Length) -> Any:
@@ -171,10 +181,7 @@ def _sliced(a: Traced, parts: list[Part], numbers: list[Node]) -> Node:
                 shown.append(":")
             else:
                 start = "" if same(part.start, 0) else text(part.start)
-                end = part.start + (part.length - 1) * part.step + 1 if isinstance(part.length, int) else None
-                stop = part.start + part.length if part.step == 1 else end
-                whole = part.step != 1 and end is None or same(stop, a.shape[part.axis]) if stop is not None else True
-                finish = "" if whole else text(stop)
+                finish = "" if same(part.stop, a.shape[part.axis]) else text(part.stop)
                 shown.append(f"{start}:{finish}" + (f":{part.step}" if part.step != 1 else ""))
         return f"{p.arg(0)}[{', '.join(shown)}]"
 
@@ -298,8 +305,8 @@ def _replaced(a: Traced, parts: list[Part], kept: list[Part], operand: Any, targ
     whole = all(_is_whole(part, a) for part in parts)
     value = node_of(operand, a.dtype, True)
     if whole:
-        filled = Traced(value, a.dtype, shape_of(operand))
-        return np.broadcast_to(filled, a.shape).node
+        filled: Traced = np.broadcast_to(Traced(value, a.dtype, shape_of(operand)), a.shape)
+        return filled.node
     source = Traced(value, a.dtype, shape_of(operand))
     read = spread(source, target)
     numbers = [part.start.node for part in parts if isinstance(part.start, Traced)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from numpy import dtype as Dtype
 
-from .arrays import BOOL, FLOAT, INT, STORAGE, Traced, converted, language, lift, node_of, traced
+from .arrays import BOOL, FLOAT, INT, STORAGE, Traced, converted, language, lift, literal, node_of, traced
 from .errors import refuse
 from .program import PRODUCT, Node, elements, expr
 from .registry import axes_of, axis_of, common, given, implements, only, reshaped
@@ -126,6 +126,8 @@ def _spread(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, 
     kind = np.dtype(dtype) if dtype is not None else a.dtype if a.dtype.kind == "f" else FLOAT
     a = converted(a, kind)
     axes = axes_of(axis, a.ndim)
+    if not a.ndim:
+        a, axes, keepdims = np.reshape(a, (1,)), (0,), False
     if isinstance(ddof, (int, float)) and ddof == 0 and len(axes) in (1, a.ndim):
         node = narrowed(reduced(name, a.node, a.ndim, axes), kind)
         node, shape = kept(node, a.shape, axes, keepdims)
@@ -133,8 +135,9 @@ def _spread(name: str, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, 
     center = mean(a, axes, keepdims=True)
     squares = np.square(a - center)
     count = product(a.shape[k] for k in axes)
-    result = sum(squares, axes, keepdims=keepdims) / (count - ddof)
-    return np.sqrt(result) if name == "std" else result
+    result: Traced = sum(squares, axes, keepdims=keepdims) / (count - ddof)
+    spread: Traced = np.sqrt(result) if name == "std" else result
+    return spread
 
 
 @implements(np.max, np.amax)
@@ -180,6 +183,8 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 def _place(name: str, a: Traced, axis: Any, keepdims: Any) -> Traced:
     a = converted(a, np.dtype(np.int32)) if a.dtype == BOOL else a
     axes = axes_of(axis, a.ndim)
+    if not a.ndim:
+        return Traced(literal(0, INT, True), INT)
     node, shape = kept(reduced(name, a.node, a.ndim, axes), a.shape, axes, keepdims)
     return Traced(node, INT, shape)
 
@@ -196,7 +201,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 def reduce_ufunc(ufunc: Any, a: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
     """A reduction by an elementwise function of two operands."""
-    known = {
+    known: Any = {
         "add": sum,
         "multiply": prod,
         "maximum": max,
@@ -480,4 +485,5 @@ def nanstd(a: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _without_nan(a: Any, value: Any) -> Traced:
     a = traced(a)
-    return a if a.dtype.kind != "f" else np.where(np.isnan(a), value, a)
+    there: Traced = a if a.dtype.kind != "f" else np.where(np.isnan(a), value, a)
+    return there

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy
-from numpy import dtype as Dtype
 
 from .arrays import Traced, lift, shape_of
 from .errors import refuse
@@ -76,13 +75,14 @@ def reshaped(node: Node, shape: tuple[Length, ...]) -> Node:
     return expr(f"reshape({{0}}, {slots})", node, lengths=shape, natural=node.natural)
 
 
-def common(values: Any) -> Dtype[Any]:
+def common(values: Any) -> Any:
     """The type that several operands have in common."""
     from .arrays import spec_of
 
     specs = [spec_of(lift(value)) for value in values]
-    strong = [spec for spec in specs if spec not in (int, float)]
-    weak = [0 if spec is int else 0.0 for spec in specs if spec in (int, float)]
+    # By identity: a type of NumPy equals the type of Python that it stands for.
+    strong = [spec for spec in specs if spec is not int and spec is not float]
+    weak = [0 if spec is int else 0.0 for spec in specs if spec is int or spec is float]
     if not strong:
         return np.result_type(*[np.dtype(spec) for spec in specs])
     return np.result_type(*strong, *weak)

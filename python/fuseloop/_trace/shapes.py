@@ -183,8 +183,8 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
     def body(p: Any) -> str:
         others = [p.i[k] for k in range(len(whole)) if k != at]
         shown = [read(p.arg(k), others) for k, read in enumerate(readers)]
-        text = "".join(f"if {p.i[at]} == {k} then {one} else " for k, one in enumerate(shown[:-1]))
-        return text + shown[-1]
+        tests = "".join(f"if {p.i[at]} == {k} then {one} else " for k, one in enumerate(shown[:-1]))
+        return f"{tests}{shown[-1]}"
 
     from .ufuncs import into
 
@@ -261,6 +261,8 @@ def _at(index: str, offset: Length) -> str:
 def flip(m: Any, axis: Any = None) -> Any:
     m = traced(m)
     axes = axes_of(axis, m.ndim)
+    if not m.ndim:
+        return m
 
     def body(p: Any) -> str:
         places = [f"{text(m.shape[k] - 1)} - {p.i[k]}" if k in axes else p.i[k] for k in range(m.ndim)]

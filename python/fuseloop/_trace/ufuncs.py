@@ -10,6 +10,7 @@ from numpy import dtype as Dtype
 from .arrays import (
     BOOL,
     FLOAT,
+    INT,
     STORAGE,
     Number,
     Traced,
@@ -24,7 +25,7 @@ from .arrays import (
 )
 from .errors import refuse
 from .program import AND, ATOM, COMPARE, IF, NEGATE, NOT, OR, POWER, PRODUCT, SUM, Node, expr
-from .sizes import Length, Size, equate
+from .sizes import Length, Size, equate, now
 
 #: Without its types, which know nothing of traced arrays.
 np: Any = numpy
@@ -142,6 +143,11 @@ def broadcast(shapes: list[tuple[Length, ...]]) -> tuple[Length, ...]:
                 common[axis] = length
                 continue
             both = equate(common[axis], length)
+            if both is None and 1 in (now(common[axis]), now(length)):
+                refuse(
+                    f"axes of length `{common[axis]}` and `{length}` meet, one of which is 1 in this call",
+                    "only axes that always have the length 1 are broadcast",
+                )
             if both is None:
                 shown = " ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
                 raise ValueError(f"operands could not be broadcast together with shapes {shown}")
@@ -225,6 +231,8 @@ def call(ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
         low = call(np.maximum, inputs[:2])
         return call(np.minimum, (low, inputs[2]))
     types = loops(ufunc, operands, dtype)
+    if types[-1] == BOOL and types[0].kind in "iu" and not all(_fits(o, types[0]) for o in operands):
+        types = (INT, INT, BOOL)  # a comparison with a number beyond the type is none that overflows
     shape = broadcast([shape_of(operand) for operand in operands])
     # A result has the type of one operand, which must not be a number without one.
     known = [k for k, operand in enumerate(operands) if not isinstance(operand, (Number, Size))]
@@ -237,6 +245,14 @@ def call(ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
         nodes = [node_of(o, t, typed_all or k == typed) for k, (o, t) in enumerate(zip(operands, types, strict=False))]
         node = one(name, nodes, types)
     return Traced(node, types[-1], shape)
+
+
+def _fits(operand: Any, dtype: Dtype[Any]) -> bool:
+    """Whether an operand, if it is a number that is known, is one of a type of integers."""
+    if not isinstance(operand, Number) or operand.kind is not int:
+        return True
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= operand.value <= limits.max)
 
 
 def one(name: str, nodes: list[Node], types: tuple[Dtype[Any], ...]) -> Node:
