@@ -22,6 +22,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -608,7 +609,7 @@ def generations(cell):
 
 
 def photo():
-    return dict(image=np.load(HERE / "photo" / "photo.npy"))
+    return dict(image=np.asarray(Image.open(HERE / "photo" / "photo.png")))
 
 
 def binomial(image):

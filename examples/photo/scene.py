@@ -58,7 +58,6 @@ def main():
     pixels = np.rint(np.clip(scene * vignette + grain, 0, 1) * 255).astype(np.uint8)
     folder = Path(__file__).parent
     Image.fromarray(pixels).save(folder / "photo.png", optimize=True)
-    np.save(folder / "photo.npy", pixels)
 
 
 if __name__ == "__main__":
