@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray as NdArray
 
 from . import _native
 from ._errors import Error
@@ -37,6 +38,10 @@ class Specialization:
         self.guards = guards
         #: Sizes that decided something, as for `Trace`.
         self.decisions = trace.decisions
+        #: Whether the program serves every call with its key.
+        self.plain = not guards and not self.decisions
+        #: Whether the arguments and the result are those of the program.
+        self.direct = shape is None and not self.captured
 
     def holds(self, leaves: list[Any]) -> bool:
         """Whether all names that the function looks up outside of itself still mean the same, and
@@ -94,19 +99,34 @@ class Jit(Generic[R]):
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> R:
-        if tracing() and _any_traced((args, kwargs)):
-            return Rebinding(_plain(self._function)).function(_plain(self._function))(*args, **kwargs)  # type: ignore[no-any-return]
         if kwargs or len(args) != self._count:
+            if tracing() and _any_traced((args, kwargs)):
+                return self._inline(args, kwargs)
             args = self._bound(args, kwargs)
         leaves: list[Any] = []
         key = self._key(args, leaves)
+        if key is None:
+            return self._inline(args, {})
         for known in self._known.get(key, ()):
-            if known.holds(leaves):
+            if known.plain or known.holds(leaves):
                 break
         else:
             known = self._add(key, args)
         self._last = known
-        return known.call(leaves, out, threads)  # type: ignore[no-any-return]
+        try:
+            if known.direct and out is None and not threads:
+                return known.function(*leaves)  # type: ignore[no-any-return]
+            return known.call(leaves, out, threads)  # type: ignore[no-any-return]
+        except Error:
+            turned = tuple(_row_major(arg) for arg in args)
+            if all(a is b for a, b in zip(args, turned, strict=True)):
+                raise
+        return self(*turned, out=out, threads=threads)
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
+        """Traces the function as a part of the one that calls it."""
+        plain = _plain(self._function)
+        return Rebinding(plain).function(plain)(*args, **kwargs)  # type: ignore[no-any-return]
 
     def _add(self, key: Key, args: tuple[Any, ...]) -> Specialization:
         """Traces the function for arguments that no program is for."""
@@ -123,6 +143,20 @@ class Jit(Generic[R]):
         return tuple(bound.arguments.values())
 
     def _key(self, args: tuple[Any, ...], leaves: list[Any]) -> Key:
+        """The key of a call, and its arrays; ``None`` if it is part of a trace."""
+        if self._count >= 0:
+            # Calls with arrays alone are small ones too, so this is short.
+            key = []
+            for arg in args:
+                if type(arg) is not np.ndarray:
+                    break
+                shape = arg.shape
+                key.append((arg.dtype.num, len(shape)) if 1 not in shape else _shape_key(arg.dtype.num, shape))
+            else:
+                leaves += args
+                return tuple(key)
+        if tracing() and _any_traced(args):
+            return None
         if self._static:
             names = self._signature.parameters
             return tuple(
@@ -226,7 +260,10 @@ def _key(arg: Any, leaves: list[Any]) -> Key:
     if kind is np.ndarray:
         leaves.append(arg)
         shape = arg.shape
-        return (arg.dtype, len(shape), tuple([k for k, n in enumerate(shape) if n == 1]) if 1 in shape else ())
+        return (arg.dtype.num, len(shape)) if 1 not in shape else _shape_key(arg.dtype.num, shape)
+    if kind is _Turned:
+        leaves.append(arg.array)
+        return (_Turned, arg.axes, arg.array.dtype.num, _shape_key(0, arg.array.shape))
     if kind is float:
         leaves.append(arg)
         return float
@@ -248,15 +285,38 @@ def _key(arg: Any, leaves: list[Any]) -> Key:
     return (kind, arg)
 
 
+def _shape_key(number: Any, shape: tuple[int, ...]) -> Key:
+    return (number, len(shape), *[k for k, n in enumerate(shape) if n == 1])
+
+
+class _Turned:
+    """An array whose axes have another order in memory: the program gets it as it lies there, and
+    transposes it."""
+
+    def __init__(self, array: NdArray[Any], axes: tuple[int, ...]) -> None:
+        #: The array as it lies in memory, and the axis there of each axis that the function sees.
+        self.array = array
+        self.axes = axes
+
+
+def _row_major(arg: Any) -> Any:
+    """An argument that is not row-major as one that is, if its axes only have another order."""
+    if not isinstance(arg, np.ndarray) or arg.flags.c_contiguous:
+        return arg
+    order = sorted(range(arg.ndim), key=lambda axis: -arg.strides[axis])
+    array = arg.transpose(order)
+    return _Turned(array, tuple(order.index(k) for k in range(arg.ndim))) if array.flags.c_contiguous else arg
+
+
 def _scalar_key(arg: Any, leaves: list[Any]) -> Key:
     leaves.append(arg)
-    return (arg.dtype, 0, ())
+    return (arg.dtype.num, 0)
 
 
 def _tensor_key(arg: Any, leaves: list[Any]) -> Key:
     leaves.append(arg)
     shape = tuple(arg.shape)
-    return (_dtype_of(arg), len(shape), tuple(k for k, n in enumerate(shape) if n == 1))
+    return _shape_key(_dtype_of(arg).num, shape)
 
 
 def _dtype_of(arg: Any) -> np.dtype[Any]:
@@ -266,6 +326,9 @@ def _dtype_of(arg: Any) -> np.dtype[Any]:
 
 def _stand_in(trace: Trace, arg: Any, name: str) -> Any:
     """What stands for an argument while the function is traced."""
+    if isinstance(arg, _Turned):
+        node, shape = trace.parameter(name, language(arg.array.dtype), arg.array.shape)
+        return np.transpose(Traced(node, arg.array.dtype, shape, argument=name), arg.axes)
     if isinstance(arg, (np.ndarray, np.generic)) or hasattr(arg, "__dlpack__"):
         dtype = arg.dtype if isinstance(arg, (np.ndarray, np.generic)) else _dtype_of(arg)
         node, shape = trace.parameter(name, language(dtype), tuple(arg.shape))
