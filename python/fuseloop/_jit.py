@@ -7,6 +7,7 @@ import inspect
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
@@ -15,13 +16,16 @@ from numpy.typing import NDArray as NdArray
 
 from . import _native
 from ._errors import Error
-from ._trace.arrays import Traced, language, traced
+from ._trace.arrays import Traced, held, language, traced
 from ._trace.errors import Place, trace_error
 from ._trace.modules import Rebinding
 from ._trace.program import Trace, running, tracing
 from ._trace.sizes import Size
 
 R = TypeVar("R")
+
+#: A function with this number of traces probably has an argument that it should not.
+_MANY = 50
 
 #: A key of a structure of arguments or results.
 Key = Any
@@ -33,7 +37,7 @@ class Specialization:
     def __init__(self, source: str, function: Any, trace: Trace, shape: Any, guards: list[Any]) -> None:
         self.source = source
         self.function = function
-        self.captured = [(array, strided) for array, strided in trace.captured]
+        self.captured = trace.captured
         self.structure = shape
         self.guards = guards
         #: Sizes that decided something, as for `Trace`.
@@ -65,7 +69,7 @@ class Specialization:
     def call(self, leaves: list[Any], out: Any, threads: int) -> Any:
         """Calls the program."""
         if self.captured:
-            leaves = leaves + [np.ascontiguousarray(array) if strided else array for array, strided in self.captured]
+            leaves = leaves + self.captured
         if out is None:
             result = self.function(*leaves, threads=threads)
         else:
@@ -99,6 +103,13 @@ class Jit(Generic[R]):
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> R:
+        if out is not None or threads:
+            # A function may have arguments of these names.
+            for option, value in (("out", out), ("threads", threads)):
+                if option in self._signature.parameters and value is not None and not (type(value) is int and value == 0):
+                    kwargs[option] = value
+            out = None if "out" in kwargs else out
+            threads = 0 if "threads" in kwargs else threads
         if kwargs or len(args) != self._count:
             if tracing() and _any_traced((args, kwargs)):
                 return self._inline(args, kwargs)
@@ -135,6 +146,13 @@ class Jit(Generic[R]):
             # A program from before a name got another meaning is not needed again.
             others = [one for one in self._known.get(key, ()) if one.same_names()]
             self._known[key] = [*others, made][-64:]
+            if len(self._known) == _MANY:
+                warnings.warn(
+                    f"`{self._function.__name__}` has been traced {_MANY} times: integers and other arguments that are no "
+                    "arrays are part of the program; pass numbers that change as floats, or as np.int64(...)",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
         return made
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -169,16 +187,19 @@ class Jit(Generic[R]):
         """Runs the function with arrays that write down what is done with them."""
         plain = _plain(self._function)
         rebinding = Rebinding(plain)
-        function = rebinding.function(plain)
         name = plain.__name__ if plain.__name__.isidentifier() and plain.__name__.isascii() else "traced"
         trace = Trace(name if name not in {"fn", "let", "rec", "then", "where", "loop", "use", "float"} else f"{name}_")
         parameters = list(self._signature.parameters.values())
         with running(trace):
+            # Arguments come first, whatever else the program is given.
             values = [
                 arg if p.name in self._static else _stand_in(trace, arg, p.name)
                 for p, arg in zip(parameters, args, strict=True)
             ]
-            result = _named(plain, function, _arguments(parameters, values))
+            result = _named(plain, rebinding.function(plain), _arguments(parameters, values))
+            for known in trace.known.values():
+                if id(known[0]) not in trace.made:
+                    held(known)
             leaves: list[Traced] = []
             structure = _structure(result, leaves)
             if not leaves:

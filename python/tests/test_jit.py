@@ -477,7 +477,7 @@ def test_what_cannot_be_traced(rng: Rng) -> None:
         TABLE[:] = x[0, :3]
         return y
 
-    refused(elsewhere, "the elements of an array are needed here", x, offset=2)
+    refused(elsewhere, "the argument `TABLE` would be changed in place", x, offset=2)
 
     def outside(x):
         return x[:10]
@@ -541,3 +541,78 @@ def test_arrays_in_another_order_are_not_copied(rng: Rng) -> None:
     for other in (a[:, ::2], a[::-1], a[:, 1:]):
         with pytest.raises(fl.Error, match="ascontiguousarray"):
             f(other, 1.0)
+
+
+TURNED = np.arange(6.0).reshape(2, 3).T
+PARTS = {"w": np.array([1.0, 2.0, 3.0]), "b": [np.array(0.5)]}
+GENERATOR = np.random.default_rng(1)
+
+
+def test_arrays_from_outside_are_arguments() -> None:
+    @fl.jit
+    def f(x):
+        scaled = TABLE * 2  # computed at each call, not when it is traced
+        return x @ TURNED, x * scaled, x * PARTS["w"] + PARTS["b"][0]
+
+    x = np.ones(3)
+    for _ in range(2):
+        _compare(f(x), (x @ TURNED, x * TABLE * 2, x * PARTS["w"] + PARTS["b"][0]))
+        TABLE[1] += 1
+        TURNED[0] += 1
+        PARTS["w"][0] += 1
+        PARTS["b"][0][()] += 1
+    TABLE[:] = [1, 2, 3]
+
+    @fl.jit
+    def changed(x):
+        k = np.array([1.0, 2.0, 3.0])
+        y = x * k
+        k[0] = 5
+        return y + k
+
+    np.testing.assert_array_equal(changed(x), [6, 4, 6])
+
+    @fl.jit
+    def half(x):
+        k = np.array([1.0, 2.0, 3.0]) / 2
+        y = x * k
+        k[0] = 5
+        return y + k
+
+    with pytest.raises(fl.Error, match="changed afterwards"):
+        half(x)
+
+
+def test_random_numbers_are_refused() -> None:
+    import random
+
+    from numpy.random import normal
+
+    for draw in (
+        lambda x: x + GENERATOR.random(3),
+        lambda x: x + random.random(),
+        lambda x: x + normal(size=3),
+        lambda x: x + np.random.default_rng(1).random(3),
+    ):
+        with pytest.raises(fl.Error, match="random numbers cannot be traced"):
+            fl.jit(draw)(np.ones(3))
+
+
+def test_arguments_with_the_names_of_options() -> None:
+    @fl.jit
+    def f(x, out=1.0, threads=2):
+        return x * out * threads
+
+    np.testing.assert_array_equal(f(np.ones(2), out=3.0, threads=4), [12, 12])
+    np.testing.assert_array_equal(f(np.ones(2)), [2, 2])
+
+
+def test_too_many_traces_are_a_warning() -> None:
+    f = fl.jit(lambda x, k: x + k)
+    with pytest.warns(RuntimeWarning, match="has been traced 50 times"):
+        for k in range(50):
+            f(np.ones(2), k)
+    g = fl.jit(lambda x, k: x + k)
+    for k in range(3):
+        np.testing.assert_array_equal(g(np.ones(2), np.int64(k)), [1 + k, 1 + k])
+    assert len(g._known) == 1

@@ -251,7 +251,9 @@ class Traced:
 
     # Methods of arrays that are functions of NumPy with the array first.
 
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", **_: Any) -> Any:
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
         return converted(self, np.dtype(dtype))
 
     def copy(self, order: str = "C") -> Any:
@@ -450,7 +452,7 @@ def lift(value: Any) -> Operand:
         language(value.dtype)
         return Number(value)
     if isinstance(value, np.ndarray):
-        return Number(value[()]) if value.ndim == 0 else capture(value)
+        return capture(value)
     if isinstance(value, (list, tuple)):
         from .modules import array
 
@@ -521,12 +523,14 @@ def converted(value: Traced, dtype: Dtype[Any]) -> Traced:
     return Traced(cast(value.node, value.dtype, dtype), dtype, value.shape)
 
 
-def capture(array: NdArray[Any, Any]) -> Traced:
+def capture(array: NdArray[Any, Any], called: str = "c") -> Traced:
     """An array from outside of the function: small ones are part of the program, others become
     arguments of it."""
     trace = current()
     own = id(array) in trace.made
     known = trace.known.get(id(array))
+    if known is not None and not own:
+        held(known)
     if known is not None and (not own or np.array_equal(known[1], array)):
         stands: Traced = known[2]
         return stands
@@ -534,13 +538,27 @@ def capture(array: NdArray[Any, Any]) -> Traced:
     if own and 0 < array.size <= 64 and array.ndim <= 2 and np.all(np.isfinite(array)):
         made = Traced(expr(_array_text(array, name)), array.dtype, array.shape)
     else:
-        kept = array.copy() if own else np.ascontiguousarray(array)
-        node, shape = trace.parameter("c", name, array.shape, symbolic=False)
-        made = Traced(node, array.dtype, shape, argument="c")
-        strided = not own and kept is not array
-        trace.captured.append((array if strided else kept, strided))
-    trace.known[id(array)] = (array, array.copy() if own else None, made)
+        order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+        kept = array.copy() if own else array if array.flags.c_contiguous else array.transpose(order)
+        if not kept.flags.c_contiguous:
+            refuse(
+                "the elements of an array from outside of the function are not one after another in memory",
+                "make it with np.ascontiguousarray",
+            )
+        node, shape = trace.parameter(called, name, kept.shape, symbolic=False)
+        made = Traced(node, array.dtype, shape, argument=called)
+        if kept.shape != array.shape or not own and kept is not array:
+            made = np.transpose(made, [order.index(k) for k in range(array.ndim)])
+        trace.captured.append(kept)
+    trace.known[id(array)] = (array, array.copy(), made)
     return made
+
+
+def held(known: tuple[Any, Any, Any]) -> None:
+    """Refuses a trace that changed an array from outside of it, which its program does not."""
+    array, before, _ = known
+    if not np.array_equal(array, before, equal_nan=array.dtype.kind == "f"):
+        refuse("an array that the function used was changed afterwards", "work on a copy of it")
 
 
 def _array_text(array: NdArray[Any, Any], name: str) -> str:

@@ -416,6 +416,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = traced(x)
+    if not copy:
+        refuse("`np.nan_to_num` in place cannot be traced", "assign its result")
     if x.dtype.kind != "f":
         return x
     limits = np.finfo(x.dtype)

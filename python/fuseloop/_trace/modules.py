@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import builtins
 import math
+import random
 import types
 from typing import Any
 
 import numpy
 from numpy import ndarray as NdArray
 
-from .arrays import FLOAT, INT, Traced, converted, lift, literal, node_of, traced
+from .arrays import FLOAT, INT, LANGUAGE, Traced, capture, converted, lift, literal, node_of, traced
 from .errors import refuse
 from .program import current, elements, expr, tracing
 from .registry import common, shape_from
@@ -233,11 +234,6 @@ class Module:
         value = getattr(self._module, name)
         if self._module is math and callable(value):
             return _of_math(name)
-        if self._module is np and name == "random":
-            refuse(
-                "random numbers cannot be traced: each call has to draw new ones",
-                "draw them outside and pass them, or use `uniform(seed, i)` in a program of the language",
-            )
         return replaced(value, None)
 
     def __dir__(self) -> list[str]:
@@ -247,8 +243,43 @@ class Module:
         return repr(self._module)
 
 
-def replaced(value: Any, rebinding: Rebinding | None) -> Any:
+class Random:
+    """A generator of random numbers, or a function or module that draws them."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse(
+            "random numbers cannot be traced: each call has to draw new ones",
+            "draw them outside and pass them, or use `uniform(seed, i)` in a program of the language",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return self()
+
+
+def _draws(value: Any) -> bool:
+    """Whether a value is a source of random numbers."""
+    if isinstance(value, types.ModuleType):
+        return value is random or value.__name__.startswith("numpy.random")
+    owner = getattr(value, "__self__", value)
+    if isinstance(owner, (np.random.Generator, np.random.RandomState, random.Random)):
+        return True
+    return isinstance(value, types.BuiltinFunctionType) and str(value.__module__).startswith("numpy.random")
+
+
+def replaced(value: Any, rebinding: Rebinding | None, name: str = "c") -> Any:
     """What a name of a traced function stands for."""
+    if _draws(value):
+        return Random()
+    if rebinding is not None and tracing():
+        # What the function computes from arrays outside of it is part of the program.
+        if isinstance(value, np.ndarray) and f"{value.dtype.kind}{value.dtype.itemsize}" in LANGUAGE:
+            return capture(value, name)
+        if type(value) in (tuple, list):
+            parts = [replaced(one, rebinding, f"{name}{k}") for k, one in enumerate(value)]
+            return value if all(a is b for a, b in zip(value, parts, strict=True)) else type(value)(parts)
+        if type(value) is dict:
+            items = {key: replaced(one, rebinding, f"{name}_{key}") for key, one in value.items()}
+            return value if all(items[key] is one for key, one in value.items()) else items
     ours = OURS.get(id(value))
     if ours is not None:
         return ours
@@ -323,16 +354,17 @@ class Rebinding:
             if name in function.__globals__:
                 value = function.__globals__[name]
                 self.guards.append((function.__globals__, name, value))
-                names[name] = replaced(value, self)
+                names[name] = replaced(value, self, name)
             elif name in BUILT_IN:
                 names[name] = BUILT_IN[name]
-        for cell, new in zip(function.__closure__ or (), cells, strict=True):
+        free = function.__code__.co_freevars
+        for name, cell, new in zip(free, function.__closure__ or (), cells, strict=True):
             try:
                 value = cell.cell_contents
             except ValueError:
                 continue
             self.guards.append((cell, None, value))
-            new.cell_contents = replaced(value, self)
+            new.cell_contents = replaced(value, self, name)
         return made
 
 

@@ -120,11 +120,9 @@ class Trace:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parameters: list[Parameter] = []
-        #: Arrays from outside of the function, which follow its arguments in a call; whether each
-        #: has to be copied then, because it is not row-major.
-        self.captured: list[tuple[Any, bool]] = []
-        #: Arrays that were met, by identity: each with itself, a copy if the function made it, and
-        #: what stands for it.
+        #: Arrays from outside of the function, which follow its arguments in a call.
+        self.captured: list[Any] = []
+        #: Arrays that were met, by identity: each with itself, a copy, and what stands for it.
         self.known: dict[int, tuple[Any, Any, Any]] = {}
         #: Arrays that the function itself made.
         self.made: dict[int, Any] = {}
