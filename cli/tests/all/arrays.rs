@@ -1,7 +1,7 @@
 //! Arrays on the command line: elements, tables and pictures as arguments and results, how results
 //! are printed, and the messages for what does not fit.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -105,6 +105,32 @@ fn what_does_not_fit_is_explained() {
         all += &format!("$ {}\n{text}exit code {}\n\n", words.join(" "), code.unwrap_or(-1));
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_prompt_loads_and_saves_tables_and_pictures() {
+    let folder = folder();
+    std::fs::write(folder.path().join("column.csv"), "n\n1\n2\n").unwrap();
+    let entries = [
+        "load(\"good.csv\")",
+        "load(\"good.csv:f32\") * 2",
+        ":load column.csv",
+        "column",
+        "let grey = u8([[0, 255], [7, 8]])",
+        ":save grey grey.png",
+        "load(\"grey.png\") + 1",
+        "load(\"grey.png:f64\") / 2",
+        ":save column out.csv",
+        "load(\"out.csv\")",
+        "load(\"words.png\")",
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    command.arg("repl").current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all((entries.join("\n") + "\n").as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    insta::assert_snapshot!(text);
 }
 
 #[test]
