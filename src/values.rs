@@ -153,11 +153,11 @@ fn read(text: &str, param: &Slot) -> Result<(Vec<usize>, From), ValueErrorKind> 
         return Ok((parse_shape(&text[name.len()..])?, From::Generator(*generator)));
     }
     let parse = |element: &str| Scalar::parse_finite(param.dtype, element);
-    if text.starts_with('[') {
-        return literal::parse(text, param.dtype, &parse);
-    }
     if let Ok(place) = Place::parse(text) {
         return file(&place, text, param);
+    }
+    if text.starts_with('[') {
+        return literal::parse(text, param.dtype, &parse);
     }
     if text.contains(',') {
         return literal::parse(&format!("[{text}]"), param.dtype, &parse);

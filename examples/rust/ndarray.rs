@@ -34,10 +34,10 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(z.shape() == [4, 3] && z.sum_axis(Axis(1)).iter().all(|sum| sum.abs() < 1e-9));
 
     // Results are written to arrays in standard layout.
-    let mut out = Array2::zeros((3, 4));
+    let mut out = Array2::<f64>::zeros((3, 4));
     kernel.call_into((&x,), (&mut out,))?;
     assert_eq!(out, y);
-    let mut turned = Array2::zeros((4, 3)).reversed_axes();
+    let mut turned = Array2::<f64>::zeros((4, 3)).reversed_axes();
     println!("{}", kernel.call_into((&x,), (&mut turned,)).unwrap_err());
     Ok(())
 }

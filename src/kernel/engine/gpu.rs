@@ -91,7 +91,14 @@ impl Kernel {
     }
 
     /// Calls the function on arrays in the GPU's memory. Its kernels may still be running when this
-    /// returns; later uses of the results wait for them.
+    /// returns; later uses of the results wait for them. Nothing is copied between the host and the
+    /// GPU, except integer scalars, which may be sizes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`]; E0261 if the kernel runs elsewhere or the GPU fails, and E0242 if
+    /// its memory does not suffice. A program whose subscripts are data is waited for, because its
+    /// checks may fail.
     pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
         self.enter(|| self.results_on_gpu(inputs))
     }
@@ -108,7 +115,11 @@ impl Kernel {
     }
 
     /// Calls the function on arrays in the GPU's memory and writes its results to other such
-    /// arrays.
+    /// arrays, of the types and shapes of the results.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::call_on_gpu`].
     pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
         self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
     }
@@ -133,7 +144,12 @@ impl Kernel {
         self.on_gpu()?.module.run_timed(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
     }
 
-    /// Prepares calls that are replayed together, each on inputs and results of its own.
+    /// Prepares calls that are replayed together, each on inputs and results of its own: one launch
+    /// of a CUDA graph, instead of one for each kernel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::call_on_gpu`].
     pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, RunError> {
         let none: [ArrayRef<'_>; 0] = [];
         self.on_gpu()?.module.record(calls).map_err(|e| self.context().gpu(e, &none))
