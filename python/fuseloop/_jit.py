@@ -18,7 +18,7 @@ from . import _native
 from ._errors import Error
 from ._trace.arrays import Traced, held, language, traced
 from ._trace.errors import Place, trace_error
-from ._trace.modules import Rebinding
+from ._trace.modules import Rebinding, replaced
 from ._trace.program import Trace, running, tracing
 from ._trace.sizes import Size
 
@@ -193,7 +193,7 @@ class Jit(Generic[R]):
         with running(trace):
             # Arguments come first, whatever else the program is given.
             values = [
-                arg if p.name in self._static else _stand_in(trace, arg, p.name)
+                arg if p.name in self._static else _stand_in(trace, rebinding, arg, p.name)
                 for p, arg in zip(parameters, args, strict=True)
             ]
             result = _named(plain, rebinding.function(plain), _arguments(parameters, values))
@@ -288,6 +288,8 @@ def _key(arg: Any, leaves: list[Any]) -> Key:
     if kind is float:
         leaves.append(arg)
         return float
+    if isinstance(arg, (np.ma.MaskedArray, np.matrix)):
+        raise Error(f"an argument of type `{kind.__name__}` cannot be traced", help="pass a plain array")
     if isinstance(arg, (np.ndarray, np.generic)):
         return _key(np.asarray(arg), leaves) if isinstance(arg, np.ndarray) else _scalar_key(arg, leaves)
     if kind in (tuple, list):
@@ -342,10 +344,14 @@ def _tensor_key(arg: Any, leaves: list[Any]) -> Key:
 
 def _dtype_of(arg: Any) -> np.dtype[Any]:
     """NumPy's type of an array of any library."""
-    return np.dtype(str(arg.dtype).rpartition(".")[2])
+    name = str(arg.dtype).rpartition(".")[2]
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise Error(f"elements of type {name} cannot be traced", help="convert them first") from None
 
 
-def _stand_in(trace: Trace, arg: Any, name: str) -> Any:
+def _stand_in(trace: Trace, rebinding: Rebinding, arg: Any, name: str) -> Any:
     """What stands for an argument while the function is traced."""
     if isinstance(arg, _Turned):
         node, shape = trace.parameter(name, language(arg.array.dtype), arg.array.shape)
@@ -358,15 +364,11 @@ def _stand_in(trace: Trace, arg: Any, name: str) -> Any:
         node, _ = trace.parameter(name, "f64", ())
         return Traced(node, np.float64, weak=True, argument=name)
     if type(arg) in (tuple, list):
-        return type(arg)(_stand_in(trace, one, f"{name}{k}") for k, one in enumerate(arg))
+        return type(arg)(_stand_in(trace, rebinding, one, f"{name}{k}") for k, one in enumerate(arg))
     if type(arg) is dict:
-        return {key: _stand_in(trace, one, f"{name}_{key}") for key, one in arg.items()}
-    if isinstance(arg, (np.random.Generator, np.random.RandomState)):
-        raise Error(
-            "a generator of random numbers cannot be traced: each call has to draw new ones",
-            help="draw them outside and pass them, or use `uniform(seed, i)` in a program of the language",
-        )
-    return arg
+        return {key: _stand_in(trace, rebinding, one, f"{name}_{key}") for key, one in arg.items()}
+    # A function is traced with this one, and a generator of random numbers refuses to draw.
+    return replaced(arg, rebinding, name)
 
 
 def _named(plain: types.FunctionType, function: types.FunctionType, arguments: tuple[list[Any], dict[str, Any]]) -> Any:

@@ -57,6 +57,11 @@ impl<'py> View<'py> {
         let py = object.py();
         // SAFETY: `object` is a live object.
         if unsafe { npyffi::PyArray_Check(py, object.as_ptr()) } != 0 {
+            // SAFETY: as above.
+            if unsafe { npyffi::PyArray_CheckExact(py, object.as_ptr()) } == 0 && object.hasattr("filled")? {
+                let message = format!("`{name}` is a masked array, and the language has no masks");
+                return Err(refused(py, message, format!("pass {name}.filled(...), and the mask as another argument")));
+            }
             return View::of_numpy(object.clone(), name);
         }
         if object.hasattr("__dlpack__")? {

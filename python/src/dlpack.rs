@@ -178,8 +178,10 @@ pub(crate) fn give<'py>(py: Python<'py>, array: &Array, owner: Py<PyAny>) -> PyR
 unsafe extern "C" fn release(managed: *mut Managed) {
     // SAFETY: `give` made the structure and pointed its context at the box around it, and a
     // receiver calls this once.
-    let exported = unsafe { Box::from_raw((*managed).context.cast::<Exported>()) };
-    Python::attach(|_| drop(exported));
+    let mut exported = unsafe { Some(Box::from_raw((*managed).context.cast::<Exported>())) };
+    Python::try_attach(|_| drop(exported.take()));
+    // Where the interpreter is gone, so is the memory's owner.
+    std::mem::forget(exported);
 }
 
 /// Called when a capsule goes away; unless a receiver renamed it, nobody took its contents.

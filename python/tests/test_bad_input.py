@@ -51,6 +51,14 @@ def test_objects() -> None:
     refused("E0203", "`x` is f32[n], the array given has shape []", "", scaled, 1.0, 1)
 
 
+def test_subclasses() -> None:
+    masked = np.ma.masked_array(np.ones(3, np.float32), [True, False, False])
+    refused(None, "`x` is a masked array", "x.filled(...)", MODULE.scaled, masked, 1)
+    for kind in (np.ma.masked_array, np.matrix):
+        with pytest.raises(fl.Error, match="cannot be traced"):
+            fl.jit(lambda x: x + 1)(kind([[1.0, 2.0]]))
+
+
 def test_numbers() -> None:
     x = np.ones(3, np.float32)
     count = MODULE.count

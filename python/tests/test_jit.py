@@ -289,6 +289,14 @@ def test_python_around_arrays(rng: Rng) -> None:
     same(lambda pair, parts: pair[0] * parts["w"] + pair[1], (x, 2.0), {"w": x})
 
 
+def test_functions_as_arguments(rng: Rng) -> None:
+    def ramp(x):
+        return x * np.arange(len(x))
+
+    same(lambda x, f: f(x) + 1, rng.random(5), ramp)
+    same(lambda x, fs: fs[0](x) + fs[1](x), rng.random(5), (ramp, np.sin))
+
+
 def test_one_trace_for_all_sizes(rng: Rng) -> None:
     calls = []
 
@@ -489,7 +497,7 @@ def test_what_cannot_be_traced(rng: Rng) -> None:
 
     with pytest.raises(fl.Error, match="NoneType"):
         fl.jit(nothing)(x)
-    with pytest.raises(fl.Error, match="generator of random numbers"):
+    with pytest.raises(fl.Error, match="random numbers cannot be traced"):
         fl.jit(lambda rng: rng.random(3))(rng)
     with pytest.raises(fl.Error, match="elements of type complex128"):
         fl.jit(lambda x: x)(x.astype(complex))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fuseloop as fl
 
@@ -72,6 +73,89 @@ def _steps(choose: np.random.Generator) -> list[Callable[[Any, Any], Any]]:
     return [table[k] for k in choose.integers(0, len(table), int(choose.integers(1, 5)))]
 
 
+def _more_steps(choose: np.random.Generator) -> list[Callable[[Any, Any], Any]]:
+    """Operations that move elements, or that need an array rather than a number."""
+
+    def between(low: int, high: int) -> int:
+        return int(choose.integers(low, high))
+
+    mode, axis, shift, row = between(0, 3), between(-1, 1), between(-2, 3), between(-1, 2)
+    number, times, numbers = [2.0, 0.5, -1.5][between(0, 3)], between(1, 3), np.array([0, 2, 1, 1])
+    reducer = [np.sum, np.mean, np.max, np.argmin, np.median, np.std][between(0, 6)]
+
+    def rows(x: Any, y: Any) -> Any:
+        z = x.copy()
+        if z.ndim == 2:
+            z[row] = y if y.shape == z.shape[1:] else 1.0
+            z[:, 1] += z[:, 0]
+        else:
+            z[1:] = z[:-1] * number
+        return z
+
+    def alias(x: Any, y: Any) -> Any:
+        z = x * 1.0
+        view = z[1:]
+        view *= 2
+        view -= 1
+        return z
+
+    def masks(x: Any, y: Any) -> Any:
+        z = x.copy()
+        z[z > number] = number
+        z[z < 0] *= -1
+        return z + x[x > 0].sum()
+
+    table: dict[int, list[Callable[[Any, Any], Any]]] = {
+        1: [
+            lambda x, y: np.einsum("i,i->", x, x),
+            lambda x, y: np.outer(x, y),
+            lambda x, y: np.convolve(x, [1.0, 2.0, 0.5], ["full", "same", "valid"][mode]),
+        ],
+        2: [
+            lambda x, y: np.einsum("ij,kj->ik", x, x),
+            lambda x, y: x[:, numbers],
+            lambda x, y: x[numbers, numbers],
+            lambda x, y: np.tril(x, shift),
+        ],
+        0: [
+            rows,
+            alias,
+            masks,
+            lambda x, y: x[numbers],
+            lambda x, y: np.tile(x, times),
+            lambda x, y: np.repeat(x, times, axis=axis),
+            lambda x, y: np.pad(x, times, mode=["constant", "edge", "reflect"][mode]),
+            lambda x, y: np.roll(x, shift, axis=axis),
+            lambda x, y: np.roll(x, shift),
+            lambda x, y: np.diff(x, axis=axis),
+            lambda x, y: np.take_along_axis(x, np.argsort(x, axis=axis), axis=axis),
+            lambda x, y: np.vstack([x, x]),
+            lambda x, y: np.moveaxis(x, 0, -1),
+            lambda x, y: x.reshape(x.shape + (1,)) if x.ndim < 3 else np.squeeze(x),
+            lambda x, y: x.reshape(x.shape[::-1]),
+            lambda x, y: np.linalg.norm(x, axis=axis),
+            lambda x, y: reducer(x, axis=axis),
+            lambda x, y: np.quantile(x, 0.3, axis=axis),
+            lambda x, y: np.arange(x.shape[0]) * 1.0 + x.sum(),
+            lambda x, y: x / len(x),
+            lambda x, y: np.eye(x.shape[0]) * x[0].sum(),
+            lambda x, y: np.interp(x, [-1.0, 0.0, 1.0], [0.0, 2.0, 1.0]),
+            lambda x, y: np.where(np.arange(x.shape[-1]) % 2 == 0, x, -x),
+            lambda x, y: np.histogram(x, bins=4, range=(-2, 2))[0] * 1.0,
+        ],
+    }
+
+    def step(rank: int, number: int) -> Callable[[Any, Any], Any]:
+        chosen = table[rank][number % len(table[rank])]
+
+        def run(x: Any, y: Any) -> Any:
+            return chosen(x, y) if x.ndim and rank in (0, x.ndim) else x
+
+        return run
+
+    return [step(between(0, 3) if between(0, 2) else 0, between(0, 1000)) for _ in range(between(1, 5))]
+
+
 def _run(function: Any, *args: Any) -> tuple[Any, Exception | None]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -81,11 +165,12 @@ def _run(function: Any, *args: Any) -> tuple[Any, Exception | None]:
         return None, error
 
 
-def test_random_functions() -> None:
+@pytest.mark.parametrize(("table", "first"), [(_steps, 0), (_more_steps, 1000)])
+def test_random_functions(table: Any, first: int) -> None:
     compared = refused = 0
-    for seed in range(400):
+    for seed in range(first, first + 250):
         choose = np.random.default_rng(seed)
-        steps = _steps(choose)
+        steps = table(choose)
 
         def function(x: Any, y: Any, steps: Any = steps) -> Any:
             for step in steps:
@@ -95,7 +180,7 @@ def test_random_functions() -> None:
         compiled = fl.jit(function)
         rank = int(choose.integers(1, 3))
         dtypes = [DTYPES[choose.integers(len(DTYPES))] for _ in range(2)]
-        for size in (3, 4):
+        for size in (4, 5):
             shape = (size, size + 1)[:rank]
             x = (choose.integers(-3, 4, shape) + 0.25).astype(dtypes[0])
             y = (choose.integers(-2, 5, shape[rank - 1 :])).astype(dtypes[1])
@@ -114,4 +199,4 @@ def test_random_functions() -> None:
             loose = np.asarray(expected).dtype == np.float32
             limit = 1e-4 if loose else 1e-9
             np.testing.assert_allclose(actual, expected, rtol=limit, atol=limit, err_msg=f"{seed}: {compiled.source}")
-    assert compared > 500 and refused < 40, (compared, refused)
+    assert compared > 300 and refused < 40, (compared, refused)

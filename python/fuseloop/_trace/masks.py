@@ -93,6 +93,14 @@ def _operator(name: str, ufunc: Any) -> None:
     def reflected(self: Selected, other: Any) -> Selected:
         return self._with(other, ufunc, turned=True)
 
+    def in_place(self: Selected, other: Any) -> Selected:
+        result = self._with(other, ufunc)
+        before, after = self.values.dtype, result.values.dtype
+        if not np.can_cast(after, before, "same_kind"):
+            raise TypeError(f"Cannot cast ufunc '{ufunc.__name__}' output from {after!r} to {before!r}")
+        return result
+
+    setattr(Selected, f"__i{name}__", in_place)
     setattr(Selected, f"__{name}__", forward)
     setattr(Selected, f"__r{name}__", reflected)
 

@@ -297,6 +297,8 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
         if not isinstance(q, (list, tuple, np.ndarray)) or np.ndim(q) != 1:
             refuse("quantiles at places that depend on an array cannot be traced", "ask for one after the other")
         return into(out, np.stack([quantile(a, one, axis, keepdims=keepdims) for one in q]))
+    if a.dtype == BOOL:
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported")
     kind = np.result_type(a.dtype, 0.0) if a.dtype.kind == "f" else FLOAT
     a = converted(a, kind)
     axes = axes_of(axis, a.ndim)
