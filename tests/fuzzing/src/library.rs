@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use fuseloop::files::{self, Packing};
-use fuseloop::{Cancel, Device, Kernel, Options, Program, RunError, RunErrorKind, Style};
+use fuseloop::{Cancel, Device, Input, Kernel, Options, Program, RunError, RunErrorKind, Style};
 use guarded::{Edge, Guarded};
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Fault};
@@ -65,11 +65,13 @@ impl Library {
         let called = self.kernel.call(inputs);
         let ways = || {
             self.together(inputs, &called)?;
+            self.by_name(inputs, &called)?;
             self.write_to_own(inputs, &called)?;
             self.mistaken(inputs, &called)?;
             self.cancelled(inputs, &called)?;
             self.limited(inputs, &called)?;
-            through_files(inputs)
+            through_files(inputs)?;
+            through_tables_and_pictures(inputs)
         };
         match ways() {
             Ok(()) => outcome(called, program, meant, is_possible),
@@ -87,6 +89,13 @@ impl Library {
             return Err("a call beside others panics".to_owned());
         }
         all.iter().try_for_each(|other| alike("a call beside others", called, other))
+    }
+
+    /// A call with the arguments by name, in the opposite order.
+    fn by_name(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        let params = &self.kernel.signature().params;
+        let named = params.iter().zip(inputs).map(|(param, input)| (param.name.as_str(), input as &dyn Input));
+        alike("call_named", called, &self.kernel.call_named(&named.rev().collect::<Vec<_>>()))
     }
 
     /// A call that writes to arrays of the caller's own, surrounded by unmapped memory.
@@ -246,6 +255,34 @@ fn through_files(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
                     read.shape(),
                     array.shape()
                 ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Arrays that suit a table or a picture are written to one and read back unchanged.
+fn through_tables_and_pictures(arrays: &[ArrayRef<'_>]) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    for array in arrays {
+        // A table of one column is read with one axis, and neither format has empty arrays.
+        let (full, rank) = (!array.bytes().is_empty(), array.shape().len());
+        let last = array.shape().last().copied().unwrap_or(1);
+        let table = full && rank == 2 && last > 1;
+        let picture = full && (rank == 2 || rank == 3 && (2..=4).contains(&last));
+        for (suits, ending) in [(table, "csv"), (picture && matches!(array.dtype(), Dtype::U8 | Dtype::U16), "png")] {
+            if !suits {
+                continue;
+            }
+            let place =
+                |ending: &str| files::Place::parse(&folder.path().join(format!("a.{ending}")).display().to_string());
+            files::save(&[(place(ending).map_err(|e| e.to_string())?, *array)], Packing::Stored)
+                .map_err(|e| e.to_string())?;
+            let typed = place(&format!("{ending}:{}", array.dtype())).map_err(|e| e.to_string())?;
+            let read = files::read(&typed).map_err(|e| e.to_string())?;
+            let same = |n| read.get(n) == array.get(n);
+            if read.dtype() != array.dtype() || read.shape() != array.shape() || !(0..read.len()).all(same) {
+                return Err(format!("another array comes back from .{ending}: {:?}", array.shape()));
             }
         }
     }
