@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import threading
 import types
@@ -39,6 +40,8 @@ class Specialization:
         self.function = function
         self.captured = trace.captured
         self.structure = shape
+        #: The line of Python of each statement.
+        self.places = trace.places
         self.guards = guards
         #: Sizes that decided something, as for `Trace`.
         self.decisions = trace.decisions
@@ -128,10 +131,10 @@ class Jit(Generic[R]):
             if known.direct and out is None and not threads:
                 return known.function(*leaves)  # type: ignore[no-any-return]
             return known.call(leaves, out, threads)  # type: ignore[no-any-return]
-        except Error:
+        except Error as error:
             turned = tuple(_row_major(arg) for arg in args)
             if all(a is b for a, b in zip(args, turned, strict=True)):
-                raise
+                raise _placed(error, known.source, known.places, "the program that this became fails") from None
         return self(*turned, out=out, threads=threads)
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
@@ -433,11 +436,22 @@ def _compiled(source: str, trace: Trace) -> Any:
         function = module[module.functions[0]]
         function.check()
     except Error as error:
-        line = source.count("\n", 0, error.span[0]) if error.span else 0
-        place = trace.places[min(max(line - 1, 0), len(trace.places) - 1)]
-        text = f"{place}\n    {place.text.strip()}\ncannot be compiled: the program that it became has an error\n{error}"
-        raise Error(error.message, code=error.code, help=error.help, notes=(str(place), *error.notes), drawn=text) from None
+        raise _placed(error, source, trace.places, "the program that this became cannot be compiled") from None
     return function
+
+
+def _placed(error: Error, source: str, places: list[Place], what: str) -> Error:
+    """An error of the program with the line of Python that it comes from."""
+    if error.span is None or error.notes and error.notes[0] in map(str, places):
+        return error
+    # The layout may give a statement several lines: it begins where a line is indented once.
+    before = source[: error.span[0]].split("\n")
+    before[-1] += source[error.span[0] :].partition("\n")[0]
+    number = sum(1 for line in before if re.match(r"    [^\s)\]}]", line)) - 1
+    place = places[min(max(number, 0), len(places) - 1)]
+    drawn = f"{place}\n    {place.text.strip()}\n{what}\n{error}"
+    notes = (str(place), *error.notes)
+    return Error(error.message, code=error.code, span=error.span, help=error.help, notes=notes, drawn=drawn)
 
 
 def _hold_types(function: Any, leaves: list[Traced], source: str) -> None:

@@ -624,3 +624,21 @@ def test_too_many_traces_are_a_warning() -> None:
     for k in range(3):
         np.testing.assert_array_equal(g(np.ones(2), np.int64(k)), [1 + k, 1 + k])
     assert len(g._known) == 1
+
+
+def test_errors_of_a_call_name_the_line_of_python(rng: Rng) -> None:
+    def taken(x, at):
+        y = x * 2 + np.exp(x) * np.sin(x) + np.cos(x) * np.tanh(x) + np.sqrt(np.abs(x)) * np.log1p(np.abs(x)) + 1
+        z = y[at]
+        return z * 2
+
+    compiled = fl.jit(taken)
+    with pytest.raises(fl.Error) as caught:
+        compiled(rng.random(3), np.array([0, 5]))
+    error = caught.value
+    assert error.code == "E0220" and error.notes[0].endswith(_line(taken, 2)), error
+    assert "z = y[at]" in str(error) and "subscript 5 is outside" in str(error)
+    with pytest.raises(fl.Error) as caught:
+        fl.jit(lambda x, y: x + y)(rng.random(3), rng.random((1, 2, 3)))
+        fl.jit(lambda x, y: x[1:] + y)(rng.random(1), rng.random(0))
+    assert "test_jit.py" in str(caught.value)

@@ -128,7 +128,7 @@ class Trace:
         self.made: dict[int, Any] = {}
         #: Sizes that decided something, each with the condition and whether it was met.
         self.decisions: list[tuple[Size, Callable[[int], bool], bool]] = []
-        #: The line of Python of each line of the text.
+        #: The line of Python of each statement.
         self.places: list[Place] = []
 
     def parameter(
