@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray as NdArray
 
 from . import _native
 from ._errors import Error
@@ -132,10 +131,7 @@ class Jit(Generic[R]):
                 return known.function(*leaves)  # type: ignore[no-any-return]
             return known.call(leaves, out, threads)  # type: ignore[no-any-return]
         except Error as error:
-            turned = tuple(_row_major(arg) for arg in args)
-            if all(a is b for a, b in zip(args, turned, strict=True)):
-                raise _placed(error, known.source, known.places, "the program that this became fails") from None
-        return self(*turned, out=out, threads=threads)
+            raise _placed(error, known.source, known.places, "the program that this became fails") from None
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Traces the function as a part of the one that calls it."""
@@ -285,9 +281,6 @@ def _key(arg: Any, leaves: list[Any]) -> Key:
         leaves.append(arg)
         shape = arg.shape
         return (arg.dtype.num, len(shape)) if 1 not in shape else _shape_key(arg.dtype.num, shape)
-    if kind is _Turned:
-        leaves.append(arg.array)
-        return (_Turned, arg.axes, arg.array.dtype.num, _shape_key(0, arg.array.shape))
     if kind is float:
         leaves.append(arg)
         return float
@@ -315,25 +308,6 @@ def _shape_key(number: Any, shape: tuple[int, ...]) -> Key:
     return (number, len(shape), *[k for k, n in enumerate(shape) if n == 1])
 
 
-class _Turned:
-    """An array whose axes have another order in memory: the program gets it as it lies there, and
-    transposes it."""
-
-    def __init__(self, array: NdArray[Any], axes: tuple[int, ...]) -> None:
-        #: The array as it lies in memory, and the axis there of each axis that the function sees.
-        self.array = array
-        self.axes = axes
-
-
-def _row_major(arg: Any) -> Any:
-    """An argument that is not row-major as one that is, if its axes only have another order."""
-    if not isinstance(arg, np.ndarray) or arg.flags.c_contiguous:
-        return arg
-    order = sorted(range(arg.ndim), key=lambda axis: -arg.strides[axis])
-    array = arg.transpose(order)
-    return _Turned(array, tuple(order.index(k) for k in range(arg.ndim))) if array.flags.c_contiguous else arg
-
-
 def _scalar_key(arg: Any, leaves: list[Any]) -> Key:
     leaves.append(arg)
     return (arg.dtype.num, 0)
@@ -356,9 +330,6 @@ def _dtype_of(arg: Any) -> np.dtype[Any]:
 
 def _stand_in(trace: Trace, rebinding: Rebinding, arg: Any, name: str) -> Any:
     """What stands for an argument while the function is traced."""
-    if isinstance(arg, _Turned):
-        node, shape = trace.parameter(name, language(arg.array.dtype), arg.array.shape)
-        return np.transpose(Traced(node, arg.array.dtype, shape, argument=name), arg.axes)
     if isinstance(arg, (np.ndarray, np.generic)) or hasattr(arg, "__dlpack__"):
         dtype = arg.dtype if isinstance(arg, (np.ndarray, np.generic)) else _dtype_of(arg)
         node, shape = trace.parameter(name, language(dtype), tuple(arg.shape))

@@ -17,8 +17,9 @@ use crate::reports::{Benchmark, Explanation};
 
 /// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
 /// CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
-/// are not copied: they must be row-major, of the type of their parameter, and nobody may write to
-/// them during the call. The interpreter is free meanwhile, and Ctrl-C ends the call.
+/// are not copied: they must be of the type of their parameter, without gaps between elements, and
+/// nobody may write to them during the call. The interpreter is free meanwhile, and Ctrl-C ends the
+/// call.
 ///
 /// `out` is an array, or one for each result, to write to. `threads` is the number of threads that
 /// may work on the call; 0 stands for one a core.
@@ -69,7 +70,9 @@ impl Function {
         let function = Bound::new(module.py(), function)?;
         // In the dictionary of the object these come before those of the class.
         function.setattr("__name__", name)?;
-        function.getattr("__dict__")?.set_item("__doc__", format!("{comment}{gap}{signature}"))?;
+        let own = function.getattr("__dict__")?;
+        own.set_item("__doc__", format!("{comment}{gap}{signature}"))?;
+        own.set_item("_tuple", &function.get().tuple)?;
         Ok(Some(function.unbind()))
     }
 
@@ -169,33 +172,30 @@ fn home(views: &[View<'_>]) -> Home {
 impl Function {
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
-        &self,
+        slf: &Bound<'py, Function>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = args.py();
-        let Given { arguments, out, threads } = self.arguments(args, kwargs)?;
-        let instance = self.instance(&arguments);
-        let kernel = self.kernel(py, instance)?;
-        let params = &instance.signature.params;
-        let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(&slot.name, slot.dtype));
-        let views = views.collect::<PyResult<Vec<View<'py>>>>()?;
-        let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);
-        let inputs = views.iter().zip(params).map(read).collect::<PyResult<Vec<ArrayRef<'_>>>>()?;
-        let Some(out) = out else {
-            let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(&inputs, options))?;
-            return self.returned(py, arrays, home(&views));
-        };
-        let names: Vec<&str> = instance.signature.results.iter().map(|slot| slot.name.as_str()).collect();
-        let mut outs = arrays::outputs(&out, &names)?;
-        self.hold_apart(py, &outs, &views, &names)?;
-        let name = |at: usize| names.get(at).copied().unwrap_or("out");
-        let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
-        let mut written = written.collect::<PyResult<Vec<ArrayMut<'_>>>>()?;
-        self.run(py, threads, |options| kernel.call_into_with(&inputs, &mut written, options))?;
-        Ok(out)
+        slf.get().call(args, kwargs).or_else(|error| {
+            // Perhaps the axes of an array only have another order in memory.
+            let turned = slf.py().import("fuseloop._turned")?.getattr("call")?.call1((slf, args, kwargs))?;
+            if turned.is_none() { Err(error) } else { Ok(turned) }
+        })
     }
 
+    /// The names of the parameters.
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.narrow.signature.params.iter().map(|slot| slot.name.as_str()).collect()
+    }
+
+    /// Whether each parameter is a `float`.
+    #[getter]
+    fn floats(&self) -> Vec<bool> {
+        let wide = |at: usize| self.wide.as_ref().map(|wide| wide.signature.params[at].dtype);
+        let params = self.narrow.signature.params.iter().enumerate();
+        params.map(|(at, slot)| wide(at).is_some_and(|dtype| dtype != slot.dtype)).collect()
+    }
     /// The parameters, the results and the conditions that the sizes of a call must meet, as text.
     #[getter]
     fn signature(&self) -> String {
@@ -270,6 +270,34 @@ impl Function {
 }
 
 impl Function {
+    fn call<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let Given { arguments, out, threads } = self.arguments(args, kwargs)?;
+        let instance = self.instance(&arguments);
+        let kernel = self.kernel(py, instance)?;
+        let params = &instance.signature.params;
+        let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(&slot.name, slot.dtype));
+        let views = views.collect::<PyResult<Vec<View<'py>>>>()?;
+        let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);
+        let inputs = views.iter().zip(params).map(read).collect::<PyResult<Vec<ArrayRef<'_>>>>()?;
+        let Some(out) = out else {
+            let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(&inputs, options))?;
+            return self.returned(py, arrays, home(&views));
+        };
+        let names: Vec<&str> = instance.signature.results.iter().map(|slot| slot.name.as_str()).collect();
+        let mut outs = arrays::outputs(&out, &names)?;
+        self.hold_apart(py, &outs, &views, &names)?;
+        let name = |at: usize| names.get(at).copied().unwrap_or("out");
+        let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
+        let mut written = written.collect::<PyResult<Vec<ArrayMut<'_>>>>()?;
+        self.run(py, threads, |options| kernel.call_into_with(&inputs, &mut written, options))?;
+        Ok(out)
+    }
+
     fn returned<'py>(&self, py: Python<'py>, arrays: Vec<Array>, home: Home) -> PyResult<Bound<'py, PyAny>> {
         let mut made = arrays.into_iter().map(|array| arrays::result(py, array, home));
         match &self.tuple {

@@ -87,7 +87,7 @@ def test_ranks_and_sizes() -> None:
 def test_layouts() -> None:
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     y = np.ones(6, np.float32)
-    for other in (a.T, a[:, ::2], a[::-1], np.asfortranarray(a), np.broadcast_to(y, (3, 6))):
+    for other in (a[:, ::2], a[::-1], a[:, 1:], np.broadcast_to(y, (3, 6))):
         refused(None, "the elements of `x` are not one after another", "numpy.ascontiguousarray(x)", MODULE.rows, other, y)
     # These are row-major, whatever their strides say.
     assert MODULE.rows(a[1:3], y).shape == (2, 6)

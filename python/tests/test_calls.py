@@ -284,3 +284,31 @@ def test_control_c_ends_a_call(own: bool) -> None:
     name = "TimeoutError" if own else "KeyboardInterrupt"
     assert run.stdout == f"{name} True\n[2. 2.]\n", run.stderr
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_arrays_in_another_order_are_not_copied(rng: np.random.Generator) -> None:
+    module = fl.compile("""
+    fn both(x: f64[n, m], y: f64[m]) -> (a: f64[n], b: f64[n, m]) = (x @ y, x + y)
+    fn deep(x: float[n, m, k], by: float) = x * by
+    fn sized(x: f32[2 * n, m]) where m >= n = sum(x, axis = 1)
+    """)
+    x, y = rng.random((4, 3)), rng.random(4)
+    for other in (x.T, np.asfortranarray(x.T)):
+        result = module.both(other, y)
+        np.testing.assert_allclose(result.a, other @ y)
+        np.testing.assert_array_equal(module.both(y=y, x=other).b, other + y)
+    out = (np.zeros(3), np.zeros((3, 4)))
+    assert module.both(x.T, y, out=out) is out
+    np.testing.assert_array_equal(out[1], x.T + y)
+    for dtype in (np.float32, np.float64):
+        z = rng.random((2, 3, 4)).astype(dtype)
+        for order in ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+            turned = module.deep(z.transpose(order), 2.0)
+            assert turned.dtype == dtype
+            np.testing.assert_array_equal(turned, 2 * z.transpose(order))
+    w = np.asfortranarray(rng.random((4, 5), np.float32))
+    np.testing.assert_allclose(module.sized(w), w.sum(axis=1), rtol=1e-6)
+    with pytest.raises(fl.Error, match="E0211|E02"):
+        module.sized(w[:, :1])
+    with pytest.raises(fl.Error, match="not one after another"):
+        module.both(x.T[:, ::2], y[::2].copy())

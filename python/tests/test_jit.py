@@ -542,7 +542,6 @@ def test_arrays_in_another_order_are_not_copied(rng: Rng) -> None:
     f = fl.jit(lambda x, y: x * 2 + y)
     a, b = rng.random((3, 4)), rng.random((4, 3, 5))
     np.testing.assert_array_equal(f(a.T, a.T), 3 * a.T)
-    assert "transpose(x)" in f.source
     np.testing.assert_array_equal(f(np.asfortranarray(a), a), 3 * a)
     for order in ((1, 0, 2), (2, 0, 1), (2, 1, 0), (0, 2, 1)):
         np.testing.assert_array_equal(f(b.transpose(order), 1.0), 2 * b.transpose(order) + 1)
