@@ -65,6 +65,10 @@ pub fn pages() -> impl Iterator<Item = u16> {
 }
 
 /// The entry of a code in any common spelling: `E0123`, `e123`, `123`, `W0001`.
+///
+/// # Errors
+///
+/// [`UnknownCode`] has the nearest code, if there is one.
 pub fn find(text: &str) -> Result<Entry, UnknownCode> {
     let code = Code::parse(text);
     match code.and_then(|code| all().find(|entry| entry.code == code)) {

@@ -222,6 +222,10 @@ impl Kernel {
     /// The shapes of the results for these inputs, in order. They can depend on values, since a
     /// size may be an argument.
     ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`] that are found before anything runs.
+    ///
     /// ```
     /// use fuseloop::{Options, Program};
     ///
@@ -315,6 +319,10 @@ impl Kernel {
     /// interpreter a cancelled call ends within milliseconds; a GPU finishes the kernels that it
     /// has begun.
     ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`], and E0243 if the call was cancelled.
+    ///
     /// ```
     /// use fuseloop::{Cancel, Options, Program};
     ///
@@ -332,6 +340,10 @@ impl Kernel {
     }
 
     /// Calls the function on the threads, and until the request, that `options` name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`], and E0243 if the call was cancelled.
     pub fn call_with(&self, inputs: impl Inputs, options: &CallOptions<'_>) -> Result<Vec<Array>, RunError> {
         self.unless_cancelled(options)?;
         Ok(self.lent(inputs, |inputs| self.enter(|| self.call_watched(inputs, options)))?.0)
@@ -346,6 +358,10 @@ impl Kernel {
 
     /// Calls the function. If it runs on a GPU, also returns the times for copying the inputs,
     /// running the kernels and copying the results.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`].
     pub fn call_in_phases(&self, inputs: impl Inputs) -> Result<(Vec<Array>, Option<Phases>), RunError> {
         self.lent(inputs, |inputs| self.enter(|| self.call_watched(inputs, &CallOptions::default())))
     }
@@ -397,6 +413,10 @@ impl Kernel {
     }
 
     /// The same on the threads, and until the request, that `options` name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call_into`], and E0243 if the call was cancelled.
     pub fn call_into_with(
         &self,
         inputs: impl Inputs,

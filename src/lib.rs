@@ -70,6 +70,7 @@
 //! for the CPU without `gpu`.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 #[cfg(feature = "reports")]
 mod bench;

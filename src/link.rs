@@ -57,9 +57,17 @@ pub trait Loader {
 
     /// The file at `path` as a file names it after `use`; `from` is that file, or `None` for a
     /// program that is no file.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRead`] says in words why there is no such file.
     fn locate(&self, path: &str, from: Option<&Located>) -> Result<Located, NotRead>;
 
     /// The text of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRead`] says in words why it cannot be read.
     fn read(&self, file: &Located) -> Result<String, NotRead>;
 }
 

@@ -35,6 +35,10 @@ pub struct Object {
 impl Object {
     /// Compiles functions of one program for a target machine. Each symbol is `prefix` and the
     /// function's name.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError`] as for [`Function::compile`].
     pub fn new(
         functions: &[Function<'_>],
         options: &Options,
@@ -73,6 +77,10 @@ impl Object {
 impl Object {
     /// The object as assembly: bytes with labels and relocations, and on x86-64 with the
     /// instructions as comments.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError`] if the object is not one of this library's.
     pub fn assembly(&self) -> Result<String, CompileError> {
         Ok(object::assembly(&self.bytes)?)
     }

@@ -183,6 +183,10 @@ impl Program {
     }
 
     /// The function that is meant if none is named: `main`, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownFunction`] if there is neither.
     pub fn main(&self) -> Result<Function<'_>, UnknownFunction> {
         let only = match self.functions.as_slice() {
             [only] => Some(only),
@@ -201,6 +205,10 @@ impl Program {
 
 /// The source text in the one style, which changes only its layout; or its errors if it does not
 /// parse.
+///
+/// # Errors
+///
+/// Those of the syntax; names and types are not looked at.
 ///
 /// ```
 /// assert_eq!(fuseloop::format("fn f(x:f32[n])=x*2 # twice")?, "fn f(x: f32[n]) = x * 2  # twice\n");
@@ -289,11 +297,19 @@ impl<'a> Function<'a> {
 
     /// Checks that the function takes no more kernels than its `@kernels(n)` allows, if it has one;
     /// the error lists the reasons that keep them apart. [`Function::compile`] checks this too.
+    ///
+    /// # Errors
+    ///
+    /// [`CompileError`] if it takes more.
     pub fn hold_kernels(&self) -> Result<(), CompileError> {
         boundary::compile(|| limit::hold(&self.program.source, &self.entry.checked, None))
     }
 
     /// The function as text, at a stage after the source.
+    ///
+    /// # Errors
+    ///
+    /// As [`Function::compile`], except that no device is needed.
     ///
     /// ```
     /// use fuseloop::{Emit, Options, Program};
@@ -340,6 +356,10 @@ impl<'a> Function<'a> {
     /// integer parameters, as JSON. Without any sizes it gives only parameters and results.
     /// docs/gpu.md lists the fields.
     ///
+    /// # Errors
+    ///
+    /// [`LaunchError`] if sizes are missing or fit no call, or if the function cannot be compiled.
+    ///
     /// ```
     /// use fuseloop::{Options, Program};
     ///
@@ -355,6 +375,11 @@ impl<'a> Function<'a> {
 
     /// Explains how fusion changes the function, with numbers wherever the sizes that they depend
     /// on are given by name.
+    ///
+    /// # Errors
+    ///
+    /// [`ExplainError`] if a size is unknown or fits no call, or if the function cannot be
+    /// compiled.
     ///
     /// ```
     /// use fuseloop::{Options, Program};
@@ -390,6 +415,10 @@ pub enum Emit {
 impl Function<'_> {
     /// Measures the function with and without fusion. A size name that is not given a size gets one
     /// that makes the arrays large. `progress` is called with the finished fraction, from 0 to 1.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError`] as for [`Function::explain`], and if a call fails.
     pub fn bench(
         &self,
         options: &Options,

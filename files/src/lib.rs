@@ -7,6 +7,7 @@
 //! code, listed in [`codes`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 pub mod codes;
 mod csv;
@@ -63,6 +64,11 @@ pub type Allocate = fn(usize) -> Option<Vec<u64>>;
 /// Reads the description of an array and nothing more, except for a table, which is read whole:
 /// its elements have the type `dtype`, or the one that they suggest. `allocate` will provide the
 /// array's memory.
+///
+/// # Errors
+///
+/// [`FileError`] with the file and the fault: it is missing, is not what its name says, or lacks
+/// the array.
 pub fn open(place: &Place, dtype: Option<Dtype>, allocate: Allocate) -> Result<Stored, FileError> {
     let failed = |fault| FileError::new(place.file_name(), fault);
     let (layout, content) = find(place, dtype).map_err(failed)?;
@@ -76,6 +82,10 @@ pub fn open(place: &Place, dtype: Option<Dtype>, allocate: Allocate) -> Result<S
 }
 
 /// The names of the arrays in a `.npz` or `.safetensors` file; none for files of a single array.
+///
+/// # Errors
+///
+/// As [`open`].
 pub fn names(place: &Place) -> Result<Vec<String>, FileError> {
     let names = || match (place.path(), place.format()) {
         (None, _) | (_, Format::Npy | Format::Csv | Format::Png) => Ok(vec![]),
@@ -113,6 +123,11 @@ impl Stored {
     }
 
     /// The array itself.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`] if the data ends early, goes on too long or is damaged, and if there is no
+    /// memory for it.
     pub fn read(self) -> Result<Array, FileError> {
         let name = self.place.file_name();
         self.elements().map_err(|fault| FileError::new(name, fault))

@@ -63,7 +63,7 @@ fn fault(error: DecodingError) -> Fault {
             Fault::Png("the file ends early".to_owned())
         }
         DecodingError::IoError(e) => e.into(),
-        other => Fault::Png(other.to_string()),
+        other => Fault::Png(other.to_string().trim_end_matches('.').to_owned()),
     }
 }
 

@@ -59,6 +59,10 @@ impl Place {
     /// Parses a place. The first ending in the text that is known as a format ends the path;
     /// without any it is an error.
     ///
+    /// # Errors
+    ///
+    /// [`Fault::UnknownFormat`] if no ending in the text tells a format.
+    ///
     /// ```
     /// use files::{Format, Place};
     ///

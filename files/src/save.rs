@@ -18,6 +18,11 @@ use super::{csv, npy, picture, safetensors, zip};
 /// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](ir::Array::canonical_nan).
 /// Arrays for the same `.npz` or `.safetensors` file are written to it together. Existing files are
 /// replaced. After an error every file is as it was.
+///
+/// # Errors
+///
+/// [`FileError`] with the file and the fault: a place that cannot hold the array, or what the
+/// system reports.
 pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), FileError> {
     let groups = group(arrays, |array| (array.dtype(), array.shape().len()))?;
     let mut ready = vec![];
@@ -38,6 +43,10 @@ pub fn save(arrays: &[(Place, ArrayRef<'_>)], packing: Packing) -> Result<(), Fi
 }
 
 /// Replaces a file by a text, atomically.
+///
+/// # Errors
+///
+/// [`FileError`] if the file cannot be written; it is as it was then.
 pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
     let staged = stage(path, |file| Ok(file.write_all(text.as_bytes())?));
     let done = staged.and_then(|staged| Ok(staged.commit()?));
@@ -46,6 +55,10 @@ pub fn replace(path: &Path, text: &str) -> Result<(), FileError> {
 
 /// Reports the errors that [`save`] would report for arrays of these types and ranks, before they
 /// exist: of their places, and of missing folders.
+///
+/// # Errors
+///
+/// The first of them.
 pub fn check(arrays: &[(Place, (Dtype, usize))]) -> Result<(), FileError> {
     for group in group(arrays, |of| *of)? {
         if let Some(path) = &group.absolute {

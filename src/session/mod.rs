@@ -154,12 +154,20 @@ impl Session {
 
     /// Enters text: functions, `let`s and expressions, in any order, separated by newlines or `;`.
     /// After an error the session is unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] with the entry drawn, if it has errors or its evaluation fails.
     pub fn enter(&mut self, text: &str) -> Result<Vec<Outcome>, SessionError> {
         self.enter_from(PROMPT, text, &Cancel::default())
     }
 
     /// The same for a text with a name for errors to use, such as the file that it was read from.
     /// `cancel` can end it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::enter`], and E0243 if the entry was cancelled.
     pub fn enter_from(&mut self, name: &str, text: &str, cancel: &Cancel) -> Result<Vec<Outcome>, SessionError> {
         let mut next = self.clone();
         let outcomes = boundary::enter(fault, || next.take(&Reading::new(self, name, text)?, cancel))?;
@@ -266,6 +274,10 @@ impl Session {
 
     /// The function that a text would compile: the one of that name, or an expression as a function
     /// of the values that it mentions.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if the text has errors, or is neither.
     pub fn subject(&self, text: &str) -> Result<Subject, SessionError> {
         boundary::enter(fault, || self.read_subject(text))
     }

@@ -112,12 +112,20 @@ impl Subject {
     }
 
     /// The values to call the function with; an error if they are unknown.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Subject`] for a function.
     pub fn inputs(&self) -> Result<&[Arc<Array>], SessionError> {
         let named = || SessionError::Subject(format!("`{}` is a function: call it", self.signature().name));
         self.inputs.as_deref().ok_or_else(named)
     }
 
     /// Its values, each with the name of the result. `cancel` can end the call.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`] if it cannot be compiled, or if the call fails.
     pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
         let inputs = self.inputs()?;
         let kernel = self.function().compile(options)?;

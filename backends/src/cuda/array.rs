@@ -33,6 +33,10 @@ pub struct DeviceArray {
 
 impl DeviceArray {
     /// An array of zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has no memory for it, or has failed.
     pub fn zeros(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         let array = DeviceArray::allocate(gpu, dtype, shape)?;
         // SAFETY: the array has that many bytes.
@@ -42,6 +46,10 @@ impl DeviceArray {
     }
 
     /// A copy of an array of the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has no memory for it, or has failed.
     pub fn upload(gpu: &Arc<Gpu>, from: ArrayRef<'_>) -> Result<DeviceArray, Error> {
         let array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
         // The copy is asynchronous. Wait for it, because the caller may overwrite `from`
@@ -53,6 +61,10 @@ impl DeviceArray {
 
     /// An array for results, with unspecified elements; `bool` arrays are all `false`, since other
     /// bytes would be invalid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has no memory for it, or has failed.
     pub fn new(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         match dtype {
             Dtype::Bool => DeviceArray::zeros(gpu, dtype, shape),
@@ -67,6 +79,10 @@ impl DeviceArray {
     }
 
     /// Copies it to the host, when all calls are done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the host has no memory for it, or the device has failed.
     pub fn download(&self) -> Result<Array, Error> {
         let array = Array::zeros_in(self.dtype, &self.shape, crate::zeroed_words);
         let mut array = array.map_err(|_| Error::HostMemory(self.bytes))?;
@@ -270,6 +286,10 @@ impl Module {
 
 impl Replay<'_> {
     /// Replays the calls `times` times and returns how long that took on the device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has failed.
     pub fn time(&self, times: usize) -> Result<Duration, Error> {
         let mut runner = self.module.runner();
         let gpu = &self.module.gpu;

@@ -102,6 +102,10 @@ impl Facts {
 
 impl Gpu {
     /// Opens the device with this number. All callers in the process share it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if there is no driver or no such device, or if it failed earlier in this process.
     pub fn get(number: i32) -> Result<Arc<Gpu>, Error> {
         let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(gpu) = devices.get(&number) {
@@ -219,6 +223,10 @@ impl Gpu {
     }
 
     /// Waits until all queued work is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has failed.
     pub fn wait(&self) -> Result<(), Error> {
         self.enter()?;
         // SAFETY: the stream lives as long as the device.

@@ -13,6 +13,7 @@ fn grid(x: f64[n, m]) = x + 1
 fn above(x: f32[n], t: f32) = x > t
 fn inverted(image: u8[h, w]) { let y[i, j] = u8(255 - i32(image[i, j])); y }
 fn red(image: u8[h, w, c]) { let y[i < h, j < w] = image[i, j, 0]; y }
+fn deep(x: u16[h, w]) = x
 fn counted(n: i64) = iota(n)
 ";
 
@@ -84,6 +85,7 @@ fn what_does_not_fit_is_explained() {
     let folder = folder();
     let folder = folder.path();
     prints(folder, &["grid", "x=[[0.1]]", "-o", "wide.npy"]);
+    prints(folder, &["deep", "x=[[1,60000]]", "-o", "deep.png"]);
     let mut all = String::new();
     for words in [
         &["grid", "x=cell.csv"][..],
@@ -91,6 +93,11 @@ fn what_does_not_fit_is_explained() {
         &["scale", "x=good.csv", "by=1"],
         &["scale", "x=none.csv", "by=1"],
         &["red", "image=words.png"],
+        &["inverted", "image=deep.png"],
+        &["red", "image=deep.png:u8"],
+        &["inverted", "image=[[1,256]]"],
+        &["deep", "x=[[1]]", "-o", "out.png", "-o", "out=deep.png:u8"],
+        &["counted", "n=3", "-o", "out.png"],
         &["scale", "x=[1,2", "by=1"],
         &["scale", "x=[1, two]", "by=1"],
         &["grid", "x=[[1,2],[3]]"],

@@ -136,6 +136,10 @@ impl std::error::Error for ArrayError {}
 /// Bytes that an array of this type and shape takes, if that fits `isize` (so that addresses never
 /// wrap). The product of the non-zero lengths must fit too, so that no partial product of sizes
 /// overflows.
+///
+/// # Errors
+///
+/// [`ArrayError::TooLarge`] if it does not fit.
 pub fn byte_len(dtype: Dtype, shape: &[usize]) -> Result<usize, ArrayError> {
     let mut bytes = dtype.bytes();
     for &n in shape.iter().filter(|n| **n != 0) {
@@ -211,6 +215,10 @@ impl Array {
     }
 
     /// An array of zeros. `allocate` is called with the number of words to allocate.
+    ///
+    /// # Errors
+    ///
+    /// As [`Array::zeros`]; `None` of `allocate` is [`ArrayError::OutOfMemory`].
     pub fn zeros_in(
         dtype: Dtype,
         shape: &[usize],

@@ -102,6 +102,10 @@ impl Arch {
 impl Target {
     /// The target with a name: `x86_64` or `aarch64`, or a triple of one with Linux. Without a name
     /// it is this machine's architecture, and without `cpu` the default level.
+    ///
+    /// # Errors
+    ///
+    /// [`TargetError`] if there is no such machine or processor.
     pub fn new(machine: Option<&str>, cpu: Option<&str>) -> Result<Target, TargetError> {
         let name = machine.unwrap_or(std::env::consts::ARCH);
         let (arch, system) = name.split_once('-').unwrap_or((name, "linux"));
