@@ -1,6 +1,6 @@
 //! A function of a program, compiled when it is first called.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use fuseloop::{
     Array, ArrayMut, ArrayRef, CallOptions, Dtype, Emit, Function as Source, Kernel, RunError, Signature, Style,
@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::arrays::{self, Argument, Home, View};
 use crate::error;
 use crate::interrupt;
-use crate::module::Module;
+use crate::module::{Module, Text};
 use crate::reports::{Benchmark, Explanation};
 
 /// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
@@ -25,7 +25,7 @@ use crate::reports::{Benchmark, Explanation};
 /// may work on the call; 0 stands for one a core.
 #[pyclass(frozen, dict, module = "fuseloop")]
 pub(crate) struct Function {
-    module: Py<Module>,
+    text: Arc<Text>,
     name: String,
     narrow: Instance,
     /// The function for arguments in `f64`, if a parameter is a `float`.
@@ -48,15 +48,14 @@ impl Instance {
 
 impl Function {
     /// The function of this name, if the module has one. Its documentation is the comment above it.
-    pub(crate) fn find(module: &Bound<'_, Module>, name: &str) -> PyResult<Option<Py<Function>>> {
-        let Ok(source) = module.get().program.function(name) else { return Ok(None) };
+    pub(crate) fn find(py: Python<'_>, text: &Arc<Text>, name: &str) -> PyResult<Option<Py<Function>>> {
+        let Ok(source) = text.program.function(name) else { return Ok(None) };
         let narrow = Instance::new(source);
         let wide = source.for_f64().map(Instance::new);
         let fields = narrow.signature.results.iter().map(|slot| slot.name.as_str());
         let tuple = match narrow.signature.results.len() {
             1 => None,
             _ => {
-                let py = module.py();
                 let options = PyDict::new(py);
                 options.set_item("rename", true)?;
                 options.set_item("module", "fuseloop")?;
@@ -66,8 +65,8 @@ impl Function {
         };
         let (comment, signature) = (source.comment(), narrow.signature.to_string());
         let gap = if comment.is_empty() { "" } else { "\n\n" };
-        let function = Function { module: module.clone().unbind(), name: name.to_owned(), narrow, wide, tuple };
-        let function = Bound::new(module.py(), function)?;
+        let function = Function { text: Arc::clone(text), name: name.to_owned(), narrow, wide, tuple };
+        let function = Bound::new(py, function)?;
         // In the dictionary of the object these come before those of the class.
         function.setattr("__name__", name)?;
         let own = function.getattr("__dict__")?;
@@ -78,7 +77,7 @@ impl Function {
 
     /// The function in its program.
     fn source(&self, wide: bool) -> Source<'_> {
-        let function = self.module.get().program.function(&self.name).expect("`find` has found it");
+        let function = self.text.program.function(&self.name).expect("`find` has found it");
         if wide { function.for_f64().expect("`find` has found it") } else { function }
     }
 
@@ -87,7 +86,7 @@ impl Function {
             return Ok(kernel);
         }
         let wide = !std::ptr::eq(instance, &raw const self.narrow);
-        let options = &self.module.get().options;
+        let options = &self.text.options;
         let kernel = py.detach(|| self.source(wide).compile(options)).map_err(|e| error::of_compiling(py, &e))?;
         Ok(instance.kernel.get_or_init(|| kernel))
     }
@@ -216,15 +215,15 @@ impl Function {
 
     /// The module that the function is part of.
     #[getter]
-    fn module(&self, py: Python<'_>) -> Py<Module> {
-        self.module.clone_ref(py)
+    fn module(&self) -> Module {
+        Module::of(Arc::clone(&self.text))
     }
 
     /// Explains how fusion changes the function, with numbers for the sizes that are given by name.
     #[pyo3(signature = (**sizes))]
     fn explain(&self, py: Python<'_>, sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Explanation> {
         let sizes = sizes_of(sizes)?;
-        let options = &self.module.get().options;
+        let options = &self.text.options;
         let explained = py.detach(|| self.source(false).explain(options, &named(&sizes)));
         explained.map(Explanation::new).map_err(|e| error::of_explaining(py, &e))
     }
@@ -233,7 +232,7 @@ impl Function {
     #[pyo3(signature = (**sizes))]
     fn bench(&self, py: Python<'_>, sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Benchmark> {
         let sizes = sizes_of(sizes)?;
-        let options = &self.module.get().options;
+        let options = &self.text.options;
         let measured = py.detach(|| self.source(false).bench(options, &named(&sizes), &mut |_| ()));
         measured.map(Benchmark::new).map_err(|e| error::of_bench(py, &e))
     }
@@ -255,7 +254,7 @@ impl Function {
             "ptx" => Emit::Ptx,
             _ => return Err(error::refused(py, format!("there is no stage `{stage}`"), "name ir, clif, asm or ptx")),
         };
-        let options = &self.module.get().options;
+        let options = &self.text.options;
         py.detach(|| self.source(false).emit(options, emit)).map_err(|e| error::of_compiling(py, &e))
     }
 
@@ -265,7 +264,7 @@ impl Function {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Named<'_>)> {
         let get = py.import("operator")?.getattr("getitem")?;
-        Ok((get, (self.module.clone_ref(py), &self.name)))
+        Ok((get, (self.module(), &self.name)))
     }
 }
 
@@ -329,7 +328,7 @@ impl Function {
 }
 
 /// A function by its module and its name, as it is pickled.
-type Named<'a> = (Py<Module>, &'a str);
+type Named<'a> = (Module, &'a str);
 
 /// The sizes that a report is asked for.
 fn sizes_of(sizes: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, i64)>> {

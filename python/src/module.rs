@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use fuseloop::{Device, Folder, Loader, Located, Math, NotRead, Options, Program, Source};
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
@@ -17,13 +17,19 @@ use crate::function::Function;
 /// also for a function with the name of one of the methods.
 #[pyclass(frozen, module = "fuseloop", dict)]
 pub(crate) struct Module {
+    text: Arc<Text>,
+    functions: Mutex<BTreeMap<String, Py<Function>>>,
+}
+
+/// The program of a module, which its functions share. They do not refer to the module, so that
+/// neither keeps the other alive.
+pub(crate) struct Text {
     pub(crate) program: Program,
     pub(crate) options: Options,
     name: String,
     text: String,
     files: Files,
     settings: Settings,
-    functions: Mutex<BTreeMap<String, Py<Function>>>,
 }
 
 /// The files that a program used: where each path led, and the text of each file.
@@ -121,6 +127,11 @@ impl Loader for Files {
 }
 
 impl Module {
+    /// The module of a program.
+    pub(crate) fn of(text: Arc<Text>) -> Module {
+        Module { text, functions: Mutex::default() }
+    }
+
     /// Parses and checks a program; `loader` finds the files that it uses.
     pub(crate) fn new(
         py: Python<'_>,
@@ -136,38 +147,41 @@ impl Module {
             (parsed, recorder.files.into_inner().unwrap_or_else(|e| e.into_inner()))
         });
         let program = parsed.map_err(|errors| error::of_source(py, &errors))?;
-        Ok(Module { program, options, name, text: source, files, settings, functions: Mutex::default() })
+        Ok(Module::of(Arc::new(Text { program, options, name, text: source, files, settings })))
     }
 
-    fn function(slf: &Bound<'_, Module>, name: &str) -> PyResult<Option<Py<Function>>> {
-        let this = slf.get();
-        let known = this.functions.lock().unwrap_or_else(|e| e.into_inner()).get(name).map(|f| f.clone_ref(slf.py()));
+    fn function(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<Function>>> {
+        let known = self.functions.lock().unwrap_or_else(|e| e.into_inner()).get(name).map(|f| f.clone_ref(py));
         if known.is_some() {
             return Ok(known);
         }
-        let Some(made) = Function::find(slf, name)? else { return Ok(None) };
-        let mut functions = this.functions.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(Some(functions.entry(name.to_owned()).or_insert(made).clone_ref(slf.py())))
+        let Some(made) = Function::find(py, &self.text, name)? else { return Ok(None) };
+        let mut functions = self.functions.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(Some(functions.entry(name.to_owned()).or_insert(made).clone_ref(py)))
     }
 
     fn unknown(&self, name: &str) -> String {
-        let known: Vec<String> = self.program.functions().map(|s| format!("`{}`", s.name)).collect();
-        format!("there is no function `{name}` in {}; it has {}", self.name, known.join(", "))
+        let known: Vec<String> = self.text.program.functions().map(|s| format!("`{}`", s.name)).collect();
+        format!("there is no function `{name}` in {}; it has {}", self.text.name, known.join(", "))
     }
 }
 
 #[pymethods]
 impl Module {
     fn __getattr__(slf: &Bound<'_, Module>, name: &str) -> PyResult<Py<Function>> {
-        Module::function(slf, name)?.ok_or_else(|| PyAttributeError::new_err(slf.get().unknown(name)))
+        let this = slf.get();
+        let found = this.function(slf.py(), name)?.ok_or_else(|| PyAttributeError::new_err(this.unknown(name)))?;
+        // Python asks here for what the dictionary lacks, so it finds the function there from now on.
+        slf.getattr("__dict__")?.set_item(name, &found)?;
+        Ok(found)
     }
 
-    fn __getitem__(slf: &Bound<'_, Module>, name: &str) -> PyResult<Py<Function>> {
-        Module::function(slf, name)?.ok_or_else(|| PyKeyError::new_err(slf.get().unknown(name)))
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<Function>> {
+        self.function(py, name)?.ok_or_else(|| PyKeyError::new_err(self.unknown(name)))
     }
 
     fn __contains__(&self, name: &str) -> bool {
-        self.program.signature(name).is_some()
+        self.text.program.signature(name).is_some()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -175,7 +189,7 @@ impl Module {
     }
 
     fn __len__(&self) -> usize {
-        self.program.functions().count()
+        self.text.program.functions().count()
     }
 
     fn __dir__(&self) -> Vec<String> {
@@ -186,41 +200,41 @@ impl Module {
     /// The names of the functions, in the order of the source.
     #[getter]
     fn functions(&self) -> Vec<String> {
-        self.program.functions().map(|signature| signature.name.clone()).collect()
+        self.text.program.functions().map(|signature| signature.name.clone()).collect()
     }
 
     /// The name that errors use for the program: its path, if it was loaded.
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.text.name
     }
 
     /// The text of the program, without the files that it uses.
     #[getter]
     fn source(&self) -> &str {
-        &self.text
+        &self.text.text
     }
 
     /// The signature of each function with its conditions, and the warnings about the program.
     fn check(&self) -> String {
-        let signatures = self.program.functions().map(ToString::to_string);
-        let warnings = self.program.warnings().clone().for_all_functions();
+        let signatures = self.text.program.functions().map(ToString::to_string);
+        let warnings = self.text.program.warnings().clone().for_all_functions();
         let warnings = Some(warnings.to_string()).filter(|text| !text.is_empty());
         signatures.chain(warnings).collect::<Vec<_>>().join("\n")
     }
 
     fn __repr__(&self) -> String {
-        format!("<fuseloop module {}: {}>", self.name, self.functions().join(", "))
+        format!("<fuseloop module {}: {}>", self.text.name, self.functions().join(", "))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
         let state = PyDict::new(py);
-        state.set_item("name", &self.name)?;
-        state.set_item("text", &self.text)?;
-        state.set_item("program", self.files.program.clone())?;
-        state.set_item("links", self.files.links.clone())?;
-        state.set_item("texts", self.files.texts.clone())?;
-        let Settings { device, threads, max_memory, max_steps, math } = &self.settings;
+        state.set_item("name", &self.text.name)?;
+        state.set_item("text", &self.text.text)?;
+        state.set_item("program", self.text.files.program.clone())?;
+        state.set_item("links", self.text.files.links.clone())?;
+        state.set_item("texts", self.text.files.texts.clone())?;
+        let Settings { device, threads, max_memory, max_steps, math } = &self.text.settings;
         state.set_item("device", device)?;
         state.set_item("threads", threads)?;
         state.set_item("max_memory", max_memory)?;

@@ -312,3 +312,13 @@ def test_arrays_in_another_order_are_not_copied(rng: np.random.Generator) -> Non
         module.sized(w[:, :1])
     with pytest.raises(fl.Error, match="not one after another"):
         module.both(x.T[:, ::2], y[::2].copy())
+
+
+def test_functions_do_not_keep_their_module_alive() -> None:
+    module = fl.compile(SOURCE)
+    before = sys.getrefcount(module)
+    function = module.scaled
+    assert sys.getrefcount(module) == before and "scaled" in vars(module)
+    del module
+    np.testing.assert_array_equal(function(np.ones(2, np.float32), 3), [3, 3])
+    assert function.module.functions[0] == "softmax"
