@@ -18,6 +18,7 @@ from . import _native
 from ._errors import Error
 from ._trace.arrays import Traced, held, language, traced
 from ._trace.errors import Place, trace_error
+from ._trace.masks import UNKNOWN_NUMBER, Selected
 from ._trace.modules import Rebinding, replaced
 from ._trace.program import Trace, running, tracing
 from ._trace.sizes import Size
@@ -382,6 +383,8 @@ def _structure_of(result: Any, leaves: list[Traced]) -> Any:
         kind: Any = type(result)
         make = kind._make if hasattr(kind, "_make") else kind
         return (make, parts)
+    if isinstance(result, Selected):
+        raise trace_error(*UNKNOWN_NUMBER, result.mask.node.place)
     raise trace_error(f"a result of type `{type(result).__name__}` cannot be traced", "return arrays, or tuples of them")
 
 

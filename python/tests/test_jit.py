@@ -456,6 +456,11 @@ def test_what_cannot_be_traced(rng: Rng) -> None:
 
     refused(mask, "the number of elements for which a condition holds", x)
 
+    def returned(x):
+        return x[x > 0]
+
+    refused(returned, "the number of elements for which a condition holds", x)
+
     def changed(x):
         x += 1
         return x

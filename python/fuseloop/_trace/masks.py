@@ -15,6 +15,13 @@ from .errors import refuse
 np: Any = numpy
 
 
+#: The error that such elements are needed one by one, and the remedy.
+UNKNOWN_NUMBER = (
+    "the number of elements for which a condition holds is not known",
+    "use np.where(condition, a, b), or the `where` of a reduction",
+)
+
+
 class Selected:
     """``x[mask]``, which can be changed in place, assigned, and reduced to a number."""
 
@@ -61,10 +68,7 @@ class Selected:
         refuse("the number of elements for which a condition holds is not known", "use np.sum(condition)")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        refuse(
-            "the number of elements for which a condition holds is not known",
-            "use np.where(condition, a, b), or the `where` of a reduction",
-        )
+        refuse(*UNKNOWN_NUMBER)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = function.__name__.removeprefix("a")
