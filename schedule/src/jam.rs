@@ -12,6 +12,8 @@
 //!                               parallel b < n - n / 4 * 4 { the same for row n / 4 * 4 + b }
 //! ```
 
+mod behind;
+
 use std::collections::BTreeSet;
 
 use ir::choice::Choice;
@@ -21,6 +23,7 @@ use ir::sabotage::{self, Bug};
 use ir::sched::Scheduled;
 use ir::{Affine, Size, visit};
 
+use self::behind::{Rows, behind};
 use crate::maker::Maker;
 
 /// The most statements of a row that runs together with others.
@@ -36,26 +39,56 @@ pub fn jam(scheduled: &mut Scheduled, choice: &mut Choice) {
         if accesses.into_iter().any(|buffer| program.buffers[buffer].role == Role::Scratch) {
             continue;
         }
-        for statement in std::mem::take(&mut kernel.body) {
-            if let Statement::Loop(l) = &statement
-                && is_chain(l)
-                && choice.grants(true)
-            {
-                let loops = together(program, kernel, l, machine.jams);
-                kernel.body.extend(loops.into_iter().map(Statement::Loop));
-            } else {
-                kernel.body.push(statement);
+        let body = std::mem::take(&mut kernel.body);
+        kernel.body = in_block(program, kernel, choice, body, machine.jams, true);
+    }
+}
+
+/// Runs rows of the loops of a block together: at the top of a kernel parallel ones, anywhere serial
+/// ones.
+fn in_block(
+    program: &mut Program,
+    kernel: &mut Kernel,
+    choice: &mut Choice,
+    block: Block,
+    rows: i64,
+    top: bool,
+) -> Block {
+    let mut out = vec![];
+    for mut statement in block {
+        if let Statement::Loop(l) = &statement
+            && top
+            && is_chain(l)
+            && choice.grants(true)
+        {
+            out.extend(together(program, kernel, l, rows).into_iter().map(Statement::Loop));
+        } else if let Statement::Loop(l) = &statement
+            && statements(&l.body) <= MOST
+            && let Some(of) = Rows::new(program, kernel, l)
+            && choice.grants(true)
+        {
+            out.extend(behind(program, kernel, of, rows));
+        } else {
+            for inner in statement.blocks_mut() {
+                *inner = in_block(program, kernel, choice, std::mem::take(inner), rows, false);
             }
+            out.push(statement);
         }
     }
+    out
+}
+
+/// The number of statements in a block.
+fn statements(block: &Block) -> usize {
+    let mut number = 0;
+    visit::for_each_statement(block, &mut |_| number += 1);
+    number
 }
 
 /// Whether an iteration consists of serial loops and straight code, with a chain of dependent steps
 /// that stores.
 fn is_chain(l: &Loop) -> bool {
     let Some((index, extent)) = l.dims.last() else { return false };
-    let mut statements = 0;
-    visit::for_each_statement(&l.body, &mut |_| statements += 1);
     let varies = varying(l, *index);
     let same = |extent: &Extent| match extent {
         Extent::Affine(a) => a.coefficient(*index).is_zero(),
@@ -68,7 +101,7 @@ fn is_chain(l: &Loop) -> bool {
     // Which of several faults ends the run depends on the order of iterations.
     l.kind == LoopKind::Parallel
         && matches!(extent, Extent::Affine(a) if a.as_size().is_some())
-        && statements <= MOST
+        && statements(&l.body) <= MOST
         && l.body.iter().all(joins)
         && l.body.iter().any(|s| matches!(s, Statement::While(w) if !visit::stores(&w.body).is_empty()))
         && !l.body.iter().any(Statement::may_fault)
@@ -92,7 +125,8 @@ fn varying(l: &Loop, index: IndexId) -> BTreeSet<ValueId> {
     varies
 }
 
-/// The loop over several rows at a time, and the one over the rest.
+/// The loop over several rows at a time, and the one over the rest. (A parallel loop with loops in it
+/// is as long as an axis, so its length is not negative.)
 fn together(program: &mut Program, kernel: &mut Kernel, l: &Loop, rows: i64) -> Vec<Loop> {
     let from = kernel.clone();
     let length = l.dims.last().and_then(|(_, extent)| extent.as_size().cloned()).unwrap_or_default();

@@ -133,6 +133,26 @@ fn recurrences_keep_their_elements_in_values() {
     assert_snapshot!("jammed", after(&[borders::borders, carry::carry, jam::jam], &program, Machine::CPU));
 }
 
+/// Rows that load elements of the row before stay behind it: one column, or two if an element is one
+/// to the right. What a row loads of the end of the row before cannot be there.
+#[test]
+fn rows_run_behind_one_another() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[n + 1, m + 1]";
+    let rows = |load: &str| {
+        let body = format!(
+            "serial i < n {{ serial j < m {{
+                v0 = load %y[{load}] v1 = load %y[i + 1, j] v2 = add v0, v1 store %y[i + 1, j + 1], v2 }} }}"
+        );
+        after(&[carry::carry, jam::jam], &program(arrays, &body), Machine::CPU)
+    };
+    assert_snapshot!("rows_behind", rows("i, j"));
+    assert_snapshot!("rows_two_behind", rows("i, j + 2").to_string());
+    for load in ["i, m", "i, m - j", "i, j + j", "i, j + 20", "n - i, j"] {
+        let text = rows(load).to_string();
+        assert!(text.contains("serial i < n"), "{load}: {text}");
+    }
+}
+
 /// Elements from further back move on from value to value; those that only some iterations load
 /// stay in memory, and so do those at places that data selects.
 #[test]

@@ -83,6 +83,7 @@ bugs! {
     TileReach = "time tiles", "iterations of a loop over kernels lag one row too little behind each other";
     NarrowBorder = "borders", "the border at the beginning of an axis lacks one element";
     KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
+    RowEnd = "jam", "of rows that run behind one another, the second is not computed to its end";
     JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
     EqualPlaces = "sort", "equal elements change places";
     LostDigit = "sort", "elements are not sorted by the last digit of their keys";

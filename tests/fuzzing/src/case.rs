@@ -169,9 +169,8 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     let variation = (below(4) == 0).then(|| Variation::drawn(seed));
     // The first call is small: interpreting a long one takes as long as many small programs do.
     let mut numbers = vec![0];
-    // Errors in passing state between the chunks of a scan show only in long scans.
-    let scans = program.constructs.iter().any(|construct| construct.starts_with("prefix"));
-    let once_in = if scans { SCANS_LONG_ONCE_IN } else { LONG_ONCE_IN };
+    let in_chunks = program.constructs.iter().any(|construct| IN_CHUNKS.contains(construct));
+    let once_in = if in_chunks { IN_CHUNKS_LONG_ONCE_IN } else { LONG_ONCE_IN };
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
@@ -200,8 +199,11 @@ const INTEGERS_OBJECT_ONCE_IN: usize = 3;
 const OBJECT_CALLS: u64 = 8;
 /// One program in this many is also called with long inputs.
 const LONG_ONCE_IN: usize = 8;
-/// And of those with scans.
-const SCANS_LONG_ONCE_IN: usize = 2;
+/// And of those with something that passes a state from chunk to chunk, where errors show only in
+/// long arrays.
+const IN_CHUNKS_LONG_ONCE_IN: usize = 2;
+/// The constructs that do.
+const IN_CHUNKS: [&str; 8] = ["prefix <", "prefix <=", "exclusive prefix", "suffix", "sort", "argsort", "top", "key"];
 /// Long inputs are this many times rarer on the emulator, where they take longest.
 const EMULATED_LONGER: usize = 2;
 /// One in this many of the programs on several threads makes them wait for each other before each

@@ -12,8 +12,9 @@ use super::{ParamRole, Program};
 /// neighbours: groups of scans (16), lanes (128), blocks (256) and chunks (4,096).
 const SIZES: [i64; 21] = [3, 5, 2, 7, 1, 16, 0, 17, 15, 31, 127, 128, 129, 255, 256, 257, 1031, 4095, 4096, 4097, 511];
 
-/// Sizes beyond the blocks and chunks of reductions, the longest first.
-const LONG: [i64; 10] = [12_345, 9000, 8193, 8192, 5000, 4097, 4096, 4095, 1031, 600];
+/// Sizes beyond the blocks and chunks of reductions, and beyond the chunks of sorts and keyed
+/// reductions (16,384), the longest first.
+const LONG: [i64; 12] = [40_000, 16_385, 12_345, 9000, 8193, 8192, 5000, 4097, 4096, 4095, 1031, 600];
 
 /// Values of scalars that bound loops after some arithmetic: values that wrap, and values larger
 /// than any axis.

@@ -19,6 +19,7 @@ mod piece;
 mod recurrence;
 mod reduce;
 mod scope;
+mod sorted;
 mod statement;
 mod visible;
 

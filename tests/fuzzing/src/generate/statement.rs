@@ -31,6 +31,7 @@ enum Form {
     Idiom,
     Recurrence,
     Loop,
+    Sorted,
 }
 
 impl Writer<'_> {
@@ -52,6 +53,7 @@ impl Writer<'_> {
             (16, Form::Idiom),
             (3, Form::Recurrence),
             (if self.loops_apart { 4 } else { 0 }, Form::Loop),
+            (2, Form::Sorted),
         ];
         match self.choices.weighted(&forms) {
             Some(Form::Idiom) => self.idiom(),
@@ -114,6 +116,7 @@ impl Writer<'_> {
             Form::Call => self.helper_call(),
             Form::Recurrence => Some(self.recurrence()),
             Form::Loop => Some(self.looped()),
+            Form::Sorted => self.sorted(),
             Form::Idiom => None,
         }
     }
