@@ -64,7 +64,7 @@ fn in_block(
             out.extend(together(program, kernel, l, rows).into_iter().map(Statement::Loop));
         } else if let Statement::Loop(l) = &statement
             && statements(&l.body) <= MOST
-            && let Some(of) = Rows::new(program, kernel, l)
+            && let Some(of) = Rows::new(program, l)
             && choice.grants(true)
         {
             out.extend(behind(program, kernel, of, rows));

@@ -43,7 +43,7 @@ pub(super) struct Rows<'l> {
 }
 
 impl<'l> Rows<'l> {
-    pub fn new(program: &Program, kernel: &Kernel, l: &'l Loop) -> Option<Rows<'l>> {
+    pub fn new(program: &Program, l: &'l Loop) -> Option<Rows<'l>> {
         let ([(index, extent)], Some((Statement::While(steps), before))) = (&l.dims[..], l.body.split_last()) else {
             return None;
         };
@@ -54,13 +54,13 @@ impl<'l> Rows<'l> {
             return None;
         }
         let mut rows = Rows { index: *index, length, before, steps, width, lag: 1 };
-        rows.lag = rows.lag(program, kernel)?;
+        rows.lag = rows.lag(program)?;
         (rows.lag <= FARTHEST).then_some(rows)
     }
 
     /// The least lag with which a row finds the elements that it loads of rows before; `None` if
     /// that is none, or not known.
-    fn lag(&self, program: &Program, kernel: &Kernel) -> Option<i64> {
+    fn lag(&self, program: &Program) -> Option<i64> {
         let mut before = Accesses::default();
         before.add(self.before)?;
         let mut steps = Accesses::default();
@@ -81,7 +81,7 @@ impl<'l> Rows<'l> {
             }
             // Before its steps, a row may load what others have stored before theirs.
             for (_, load) in before.loads.iter().filter(|(b, _)| b == buffer) {
-                if !self.is_left_of(kernel, at, load.as_ref()?) {
+                if !self.is_left_of(at, load.as_ref()?) {
                     return None;
                 }
             }
@@ -113,7 +113,7 @@ impl<'l> Rows<'l> {
     }
 
     /// Whether what a row loads before its steps is of this row, or of columns that no step stores.
-    fn is_left_of(&self, kernel: &Kernel, store: &[Affine<IndexId>], load: &[Affine<IndexId>]) -> bool {
+    fn is_left_of(&self, store: &[Affine<IndexId>], load: &[Affine<IndexId>]) -> bool {
         store.iter().zip(load).any(|(store, load)| {
             let [row, column] = [self.index, self.steps.counter.0].map(|i| store.coefficient(i).as_constant());
             match (row, column) {
@@ -124,7 +124,7 @@ impl<'l> Rows<'l> {
                     match past.terms() {
                         [] => past.as_size().and_then(Size::as_constant).is_some_and(|past| past < 0),
                         [(index, factor)] if factor.as_constant() == Some(1) => {
-                            let most = most(kernel, self.before, *index).zip(past.constant_part().as_constant());
+                            let most = most(self.before, *index).zip(past.constant_part().as_constant());
                             most.is_some_and(|(most, past)| most - 1 + past < 0)
                         }
                         _ => false,
@@ -143,31 +143,28 @@ struct Distance {
 }
 
 /// The greatest number of iterations of a loop in a block, where it is a constant.
-fn most(kernel: &Kernel, block: &[Statement], index: IndexId) -> Option<i64> {
+fn most(block: &[Statement], index: IndexId) -> Option<i64> {
     let mut extent = None;
+    let mut constants: BTreeMap<ValueId, i64> = BTreeMap::new();
     for statement in block {
         visit::for_each_statement(std::slice::from_ref(statement), &mut |s| {
-            let dims = s.blocks().next().map(|_| s.dims()).into_iter().flatten();
-            extent = dims.filter(|(i, _)| *i == index).map(|(_, extent)| extent.clone()).next().or(extent.take());
+            let of_index = s.dims().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
+            extent = of_index.or(extent.take());
+            let Statement::Let { value, op } = s else { return };
+            let constant = match op {
+                Op::Affine(a) => a.as_size().and_then(Size::as_constant),
+                Op::Binary(BinaryOp::Min, a, b) => {
+                    let known = [a, b].into_iter().filter_map(|side| constants.get(side));
+                    known.min().copied()
+                }
+                _ => None,
+            };
+            constants.extend(constant.map(|constant| (*value, constant)));
         });
     }
     match extent? {
         Extent::Affine(a) => a.as_size()?.as_constant(),
-        Extent::Value(value) => {
-            let mut constants: BTreeMap<ValueId, i64> = BTreeMap::new();
-            visit::for_each_op(&kernel.body, &mut |v, op| {
-                let constant = match op {
-                    Op::Affine(a) => a.as_size().and_then(Size::as_constant),
-                    Op::Binary(BinaryOp::Min, a, b) => {
-                        let (a, b) = (constants.get(a), constants.get(b));
-                        a.into_iter().chain(b).min().copied()
-                    }
-                    _ => None,
-                };
-                constants.extend(constant.map(|constant| (v, constant)));
-            });
-            constants.get(&value).copied()
-        }
+        Extent::Value(value) => constants.get(&value).copied(),
     }
 }
 
