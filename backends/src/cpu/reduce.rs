@@ -12,6 +12,7 @@ use ir::sabotage::{self, Bug};
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, at_multiple};
 use super::lane_memory::LanesInMemory;
+use super::nest::Axis;
 
 /// The inclusive prefixes inside a group of a scan. Its elements are in memory.
 pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {
@@ -46,7 +47,8 @@ struct Accumulator {
 }
 
 impl Accumulator {
-    fn new(e: &mut Emitter<'_>, merging: Merging, order: Order, joins: bool) -> Accumulator {
+    /// For as many elements as the product of the axes.
+    fn new(e: &mut Emitter<'_>, merging: Merging, order: Order, joins: bool, axes: &[Axis]) -> Accumulator {
         let layout = Layout::new(merging.registers(e.unit.program));
         let way = match order {
             _ if !merging.depends_on_order(e.unit.program) => Way::Serial,
@@ -55,8 +57,16 @@ impl Accumulator {
             Order::Blocks => Way::Blocks(Levels::new(e, merging)),
             Order::Lanes => {
                 let memory = LanesInMemory::new(e, merging);
-                let all = e.int(LANES as i64);
-                memory.clear(e, all);
+                // A short row, as one of a sparse matrix, meets few lanes. (The length of an inner
+                // axis may depend on the index of an outer one.)
+                let count = match axes {
+                    [axis] => {
+                        let one = e.int(1);
+                        e.b.ins().smax(axis.extent, one)
+                    }
+                    _ => e.int(LANES as i64),
+                };
+                memory.clear(e, count);
                 Way::Lanes(memory, Levels::new(e, merging))
             }
             Order::Scan => Way::Scan(e.scratch(SCAN_GROUP * layout.bytes())),
@@ -175,7 +185,7 @@ impl Emitter<'_> {
             return;
         }
         let accumulators: Vec<Accumulator> =
-            reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins)).collect();
+            reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins, &axes)).collect();
         let mut state = vec![self.int(0)];
         for a in &accumulators {
             state.extend(a.initial(self));
