@@ -44,8 +44,8 @@ pub fn jam(scheduled: &mut Scheduled, choice: &mut Choice) {
     }
 }
 
-/// Runs rows of the loops of a block together: at the top of a kernel parallel ones, anywhere serial
-/// ones.
+/// Runs rows of the loops of a block together: of parallel loops at the top of a kernel, and of
+/// serial ones anywhere.
 fn in_block(
     program: &mut Program,
     kernel: &mut Kernel,
@@ -125,8 +125,8 @@ fn varying(l: &Loop, index: IndexId) -> BTreeSet<ValueId> {
     varies
 }
 
-/// The loop over several rows at a time, and the one over the rest. (A parallel loop with loops in it
-/// is as long as an axis, so its length is not negative.)
+/// The loop over several rows at a time, and the one over the rest. (A parallel loop with loops in
+/// it is as long as an axis, so its length is not negative.)
 fn together(program: &mut Program, kernel: &mut Kernel, l: &Loop, rows: i64) -> Vec<Loop> {
     let from = kernel.clone();
     let length = l.dims.last().and_then(|(_, extent)| extent.as_size().cloned()).unwrap_or_default();

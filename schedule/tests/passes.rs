@@ -133,8 +133,8 @@ fn recurrences_keep_their_elements_in_values() {
     assert_snapshot!("jammed", after(&[borders::borders, carry::carry, jam::jam], &program, Machine::CPU));
 }
 
-/// Rows that load elements of the row before stay behind it: one column, or two if an element is one
-/// to the right. What a row loads of the end of the row before cannot be there.
+/// Rows that load elements of the row before stay behind it: one column, or two if an element is
+/// one to the right. The end of the row before is not there in time.
 #[test]
 fn rows_run_behind_one_another() {
     let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] output 0 %y: f32[n + 1, m + 1]";

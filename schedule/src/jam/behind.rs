@@ -29,7 +29,7 @@ use crate::maker::Maker;
 /// The most columns that a row may be behind.
 const FARTHEST: i64 = 8;
 
-/// A serial loop over rows, several of which can take their steps together.
+/// A serial loop over rows that can take their steps together.
 pub(super) struct Rows<'l> {
     index: IndexId,
     length: Size,
@@ -151,15 +151,14 @@ fn most(block: &[Statement], index: IndexId) -> Option<i64> {
             let of_index = s.dims().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
             extent = of_index.or(extent.take());
             let Statement::Let { value, op } = s else { return };
-            let constant = match op {
-                Op::Affine(a) => a.as_size().and_then(Size::as_constant),
-                Op::Binary(BinaryOp::Min, a, b) => {
-                    let known = [a, b].into_iter().filter_map(|side| constants.get(side));
-                    known.min().copied()
-                }
-                _ => None,
-            };
-            constants.extend(constant.map(|constant| (*value, constant)));
+            if let Op::Affine(a) = op
+                && let Some(constant) = a.as_size().and_then(Size::as_constant)
+            {
+                constants.insert(*value, constant);
+            } else if let Op::Binary(BinaryOp::Min, a, b) = op {
+                let least = [a, b].into_iter().filter_map(|side| constants.get(side)).min().copied();
+                constants.extend(least.map(|least| (*value, least)));
+            }
         });
     }
     match extent? {
@@ -183,20 +182,20 @@ impl Accesses {
             at.iter().map(plain).collect::<Option<Vec<_>>>()
         };
         for statement in block {
-            match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } => {
-                    self.loads.push((*buffer, affine(at).filter(|_| view.is_none())));
-                }
-                Statement::Store { buffer, at, .. } => self.stores.push((*buffer, affine(at)?)),
-                Statement::Scatter { .. } => return None,
-                _ => statement.blocks().try_for_each(|inner| self.add(inner))?,
+            if let Statement::Let { op: Op::Load { buffer, view, at }, .. } = statement {
+                self.loads.push((*buffer, affine(at).filter(|_| view.is_none())));
+            } else if let Statement::Store { buffer, at, .. } = statement {
+                self.stores.push((*buffer, affine(at)?));
+            } else if matches!(statement, Statement::Scatter { .. }) {
+                return None;
             }
+            statement.blocks().try_for_each(|inner| self.add(inner))?;
         }
         Some(())
     }
 }
 
-/// The loops in place of one over rows, so many of which take their steps together.
+/// The loops in place of one over rows: `together` rows at a time, and those that are left.
 pub(super) fn behind(program: &mut Program, kernel: &mut Kernel, rows: Rows, together: i64) -> Block {
     let from = kernel.clone();
     let number = rows.length.floor_div(&Size::constant(together));
