@@ -13,7 +13,10 @@ const ROW: &str = "i";
 impl Writer<'_> {
     /// A `let` of elements of a value in order: of all of a vector, or of each row of a matrix.
     pub fn sorted(&mut self) -> Option<String> {
-        let is_it = |value: &&Value| matches!(value.shape.len(), 1 | 2) && value.ty != Dtype::Bool;
+        let is_it = |value: &&Value| {
+            let length = value.shape.last().and_then(Dim::as_constant);
+            matches!(value.shape.len(), 1 | 2) && value.ty != Dtype::Bool && length != Some(0)
+        };
         let found: Vec<Value> = self.scope.values.iter().filter(is_it).cloned().collect();
         let of = self.choices.pick(&found)?.clone();
         let (rows, length) = (of.shape[..of.shape.len() - 1].to_vec(), of.shape[of.shape.len() - 1].clone());
@@ -38,8 +41,12 @@ impl Writer<'_> {
             }
             2 => {
                 self.count("top");
-                let number = [length.clone(), length.offset(-1), Dim::constant(1), Dim::constant(2)];
-                let number = self.choices.pick(&number).unwrap_or(&length).clone();
+                let numbers: Vec<Dim> = [length.clone(), length.offset(-1), Dim::constant(1), Dim::constant(2)]
+                    .into_iter()
+                    .filter(|number| length.minus(number).as_constant().is_none_or(|left| left >= 0))
+                    .filter(|number| number.as_constant().is_none_or(|number| number >= 0))
+                    .collect();
+                let number = self.choices.pick(&numbers).unwrap_or(&length).clone();
                 let ends = std::slice::from_ref(&number);
                 let text = format!("top({number}, {name})");
                 let values = self.bind("", whole(text.clone(), of.ty, ends), None);
@@ -59,7 +66,10 @@ impl Writer<'_> {
             }
             5 => {
                 self.count("place in order");
-                let places = [format!("{length} / 2"), "0".into(), format!("{length} - 1"), "1".into()];
+                let places = match length.as_constant() {
+                    Some(constant) => [constant / 2, 0, constant - 1].map(|place| place.to_string()),
+                    None => [format!("({length}) / 2"), "0".into(), format!("{length} - 1")],
+                };
                 let place = self.choices.pick(&places).cloned().unwrap_or_default();
                 self.bind(&binders, whole(format!("sort({name})[{place}]"), of.ty, &[]), None)
             }
