@@ -249,6 +249,20 @@ impl Builder {
         to
     }
 
+    /// The lanes of the warp whose value is this lane's own, as bits.
+    pub(super) fn alike(&mut self, from: Reg) -> Reg {
+        let to = self.reg(Class::B32);
+        self.push(Op::Match { to, from });
+        to
+    }
+
+    /// Whether a predicate holds in any lane of the warp.
+    pub(super) fn any(&mut self, from: Reg) -> Reg {
+        let to = self.reg(Class::Pred);
+        self.push(Op::Any { to, from });
+        to
+    }
+
     pub(super) fn compare_and_swap(&mut self, at: Address, expected: i64, new: i64) -> Reg {
         let to = self.reg(Class::B32);
         self.push(Op::CompareAndSwap { to, at, expected: expected.into(), new: new.into() });

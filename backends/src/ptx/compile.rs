@@ -13,6 +13,7 @@ use super::columns;
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
 use super::inst::{Opcode, Special, Type};
+use super::ordered::{LANES, has_ordered};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
 use super::row_mapping::RowMapping;
 use super::rows::Rows;
@@ -296,12 +297,16 @@ fn contracted(
 /// A part in its general form: loops over threads or blocks, or a single block.
 fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Variant {
     let (root, results) = (part.root(), part.run.results());
-    let independent = matches!(root, Some((_, Statement::Loop(l))) if results.is_empty() && is_short(&l.body));
+    let ordered = matches!(root, Some((_, Statement::Loop(l))) if has_ordered(&l.body));
+    let independent =
+        matches!(root, Some((_, Statement::Loop(l))) if results.is_empty() && is_short(&l.body) && !ordered);
     // Whether it handles rows that are too long for registers, or combines partial results. Both
     // profit from more threads.
     let long = in_rows || root.is_none();
     let threads = match root {
         _ if independent => INDEPENDENT_THREADS,
+        // Most of the time a single warp runs.
+        _ if ordered => LANES,
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
             COOPERATIVE_THREADS
                 * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)

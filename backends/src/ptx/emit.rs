@@ -396,6 +396,11 @@ impl<'a> Emitter<'a> {
     /// Merges a value into an element.
     fn scatter(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid) {
         let before = self.load(buffer, None, at);
+        self.store_merged(buffer, at, before, value, monoid);
+    }
+
+    /// Stores an element merged with a value.
+    pub(super) fn store_merged(&mut self, buffer: BufferId, at: &[Subscript], before: Reg, value: ValueId, monoid: Monoid) {
         let value = self.value(value);
         let dtype = self.program.buffers[buffer].dtype;
         let merged = scalar::binary(&mut self.builder, monoid.primitive(), dtype, before, value);

@@ -73,7 +73,7 @@ named! {
     Opcode {
         Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
-        Brev = "brev", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
+        Brev = "brev", Popc = "popc", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
         RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
         Mapa = "mapa.shared::cluster",
     }
@@ -239,6 +239,10 @@ pub enum Op {
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
     /// such lane.
     Shuffle { whose: Shuffle, to: Reg, from: Reg, by: u32 },
+    /// `match.any.sync.b64`: the lanes whose value is the lane's own, as bits.
+    Match { to: Reg, from: Reg },
+    /// `vote.sync.any.pred`: whether the predicate holds in any lane.
+    Any { to: Reg, from: Reg },
     /// `atom.global.cas.b32`: stores `new` if memory holds `expected`, and returns the old value.
     CompareAndSwap { to: Reg, at: Address, expected: Operand, new: Operand },
     /// A branch target.

@@ -10,6 +10,7 @@ use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
+use super::ordered::is_ordered;
 use super::rows::is_flat;
 use super::state::{ExecScope, SyncScope};
 use crate::fold::{Fold, Merging};
@@ -147,6 +148,7 @@ impl Emitter<'_> {
                 self.settle(&l.body);
             }
             (_, ExecScope::Column) => self.column_loop(l),
+            (LoopKind::Serial, _) if self.runs_alone(&l.body) && is_ordered(&l.body) => self.in_lanes(l),
             (LoopKind::Serial, _) if self.runs_alone(&l.body) => {
                 self.sync();
                 self.one_for_all(&Statement::Loop(l.clone()), &[]);

@@ -12,6 +12,7 @@
 //! | `state` | its state in groups: mapping onto threads, masks, addresses, scans |
 //! | `scalar`, `fast_division` | operations; division and square roots without branches |
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
+//! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `fold`, `scan`, `chunks` | reductions and scans; long scans in several launches |
 //! | `rows`, `row_mapping`, `staging` | rows in registers, their mapping to threads, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
@@ -35,6 +36,7 @@ mod fold;
 mod inst;
 mod loops;
 mod mma;
+mod ordered;
 mod plan;
 mod prefixes;
 mod print;

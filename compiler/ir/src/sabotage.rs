@@ -85,6 +85,7 @@ bugs! {
     KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
     RowEnd = "jam", "of rows that run behind one another, the second is not computed to its end";
     JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
+    SkippedTurn = "ptx ordered", "the second lane of those that merge into an element skips its turn";
     EqualPlaces = "sort", "equal elements change places";
     LostDigit = "sort", "elements are not sorted by the last digit of their keys";
     KeyedSum = "keyed", "each chunk merges the elements of the first";

@@ -220,6 +220,12 @@ pub(crate) enum Op {
         a: Condition,
         mask: Reg,
     },
+    /// `match.any`: the lanes whose value is the lane's own.
+    Match {
+        d: Reg,
+        a: Reg,
+        mask: Reg,
+    },
     Reduce {
         how: Atomic,
         ty: Type,

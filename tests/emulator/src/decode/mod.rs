@@ -34,7 +34,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("ldmatrix", memory::ldmatrix), ("mapa", memory::mapa), ("red", memory::red), ("st", memory::st),
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
     ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
-    ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
+    ("match", threads::match_any), ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
 ];
 
 /// The operation of an instruction, or the reason why it is not supported.

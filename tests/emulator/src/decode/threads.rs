@@ -99,6 +99,13 @@ pub(super) fn vote(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Vote { mode, a: form.condition()?, mask: form.source(Type::B32)? })
 }
 
+pub(super) fn match_any(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("any", ())])?;
+    form.choose(&[("sync", ())])?;
+    let ty = form.choose(&[("b32", Type::B32), ("b64", Type::B64)])?;
+    Ok(Op::Match { d: form.dest(Type::B32)?, a: form.source(ty)?, mask: form.source(Type::B32)? })
+}
+
 pub(super) fn redux(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("sync", ())])?;
     let how = form.choose(&[

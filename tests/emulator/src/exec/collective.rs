@@ -17,6 +17,7 @@ fn mask_row(op: &Op) -> Option<Reg> {
         Op::SyncWarp { mask }
         | Op::Shuffle { mask, .. }
         | Op::Vote { mask, .. }
+        | Op::Match { mask, .. }
         | Op::Reduce { mask, .. }
         | Op::Multiply { mask, .. }
         | Op::LoadMatrices { mask, .. } => Some(mask),
@@ -78,6 +79,12 @@ impl Run<'_, '_> {
                     Vote::Uniform(d) => warp.write_pred(d, who, all_or_none(yes == who || yes == 0)),
                     Vote::Ballot(d) => warp.write(d, who, &[u64::from(yes & mask); LANES]),
                 }
+            }
+            Op::Match { d, a, .. } => {
+                let values = *warp.read(a, who)?;
+                let alike = |lane: usize| mask_of(who, |other| values[other] == values[lane]);
+                let result: [u64; LANES] = std::array::from_fn(|lane| u64::from(alike(lane)));
+                warp.write(d, who, &result);
             }
             Op::Reduce { how, ty, d, a, .. } => {
                 let row = warp.read(a, who)?;

@@ -105,6 +105,7 @@ impl Run<'_, '_> {
             Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
+            | Op::Match { .. }
             | Op::Reduce { .. }
             | Op::Multiply { .. }
             | Op::LoadMatrices { .. } => {
@@ -274,6 +275,7 @@ impl Run<'_, '_> {
             | Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
+            | Op::Match { .. }
             | Op::Reduce { .. }
             | Op::Multiply { .. }
             | Op::LoadMatrices { .. } => {}

@@ -362,6 +362,36 @@ fn tiles_transpose() {
     }
 }
 
+/// Lanes with equal values find each other, in words of both lengths.
+#[test]
+fn equal_lanes_match() {
+    const MATCH: &str = "
+.visible .entry match(.param .u64 in, .param .u64 out)
+{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd0, [in]; ld.param.u64 %rd1, [out];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %rd2, %r0, 4; add.u64 %rd0, %rd0, %rd2;
+    mul.wide.u32 %rd2, %r0, 8; add.u64 %rd1, %rd1, %rd2;
+    ld.global.u32 %r1, [%rd0];
+    match.any.sync.b32 %r2, %r1, -1; st.global.u32 [%rd1], %r2;
+    cvt.u64.u32 %rd3, %r1; shl.b64 %rd3, %rd3, 32;
+    match.any.sync.b64 %r2, %rd3, 0xffffffff; st.global.u32 [%rd1+4], %r2;
+    ret;
+}
+";
+    let mut random = Random(5);
+    let values: Vec<u32> = (0..32).map(|_| random.next() as u32 % 5).collect();
+    let mut memory = Memory::new();
+    let (input, out) = (put(&mut memory, &words(&values)), memory.allocate(32 * 8));
+    let done = module(MATCH).launch(&mut memory, "match", launch(1, 32, 2), &arguments(&[input, out]));
+    done.unwrap_or_else(|fault| panic!("{fault}"));
+    let alike = |lane: usize| (0..32).map(|other| u32::from(values[other] == values[lane]) << other).sum();
+    let expected: Vec<u32> = (0..32).flat_map(|lane| [alike(lane); 2]).collect();
+    assert_eq!(read_words(&memory, out, 64), expected);
+}
+
 /// Each thread runs a vote of every kind.
 const WARP: &str = "
 .visible .entry warp(.param .u64 in, .param .u64 out)
