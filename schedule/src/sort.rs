@@ -23,15 +23,9 @@
 //!
 //! ```text
 //! for each digit:
-//!   parallel chunk { serial e { scatter counts[chunk, digit], sum 1 } }
-//!   parallel d < 256 {
-//!     total[d] = sum of counts[chunk, d] over chunk
-//!     scan chunk { befores[chunk, d] = counts[0, d] + ... + counts[chunk - 1, d] }
-//!   }
-//!   parallel chunk {
-//!     scan d < 256 { places[chunk, d] = total[0] + ... + total[d - 1] + befores[chunk, d] }
-//!     serial e { store the key at its place }
-//!   }
+//!   parallel chunk { serial e { scatter table[digit], sum 1 }; counts[d, chunk] = table[d] }
+//!   scan d, chunk { places[d, chunk] = the sum of the counts before this one }
+//!   parallel chunk { table[d] = places[d, chunk]; serial e { store the key at its place } }
 //! ```
 //!
 //! The last pass stores what the sort stores. It decodes an element from its key; for anything else

@@ -1,11 +1,10 @@
 //! Rows sorted by radix: a stable distribution of the elements for each digit of their keys.
 
 use ir::nest::{
-    Block, BufferId, Extent, IndexId, Input, Loop, LoopKind, Merge, Op, Prefix, Reduction, Role, Statement, Subscript,
-    ValueId,
+    Block, BufferId, Extent, IndexId, Input, Loop, LoopKind, Merge, Op, Prefix, Role, Statement, Subscript, ValueId,
 };
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, Dtype, Monoid, Order, Scalar, Size};
+use ir::{Affine, BinaryOp, Dtype, Monoid, Scalar, Size};
 
 use super::select::Selected;
 use super::{Sort, Stored};
@@ -35,6 +34,11 @@ pub(super) struct Table {
 impl Table {
     pub fn at(&self, digit: Subscript) -> Vec<Subscript> {
         [&self.lead[..], &[digit]].concat()
+    }
+
+    fn load(&self, sort: &mut Sort<'_>, body: &mut Block, digit: IndexId) -> ValueId {
+        let at = self.at(Subscript::index(digit));
+        sort.maker.define(body, Op::Load { buffer: self.buffer, view: None, at })
     }
 }
 
@@ -107,7 +111,7 @@ impl Radix {
             let pass = Pass { from, digit: Digit { shift, bits: BITS }, first: false, last: None };
             let all = Elements::of_row(sort);
             passes.extend(count(sort, self.keys[from], pass.digit, &all, &counts));
-            passes.push(begin(sort, &counts, None, &places));
+            passes.push(begin(sort, &counts, &places));
             let all = Elements::of_row(sort);
             passes.push(self.distribute(sort, &pass, &all, &places));
         }
@@ -129,15 +133,12 @@ impl Radix {
     /// The loops of all passes over rows that are sorted in chunks. The last one stores what the
     /// sort stores.
     pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, sorted: &Sorted<'_>) -> Vec<Loop> {
-        let [chunks, digits] =
-            [sort.length.ceil_div(&Size::constant(CHUNK)), Size::constant(DIGITS)].map(|n| &n * sorted.when);
-        let shape = [chunks.clone(), digits.clone()];
-        let [counts, befores, places] =
-            ["counts", "befores", "places"].map(|part| sort.buffer(part, Dtype::I64, &shape));
-        let totals = sort.buffer("totals", Dtype::I64, &shape[1..]);
+        let chunks = &sort.length.ceil_div(&Size::constant(CHUNK)) * sorted.when;
+        let all = &Size::constant(DIGITS) * &chunks;
+        let [counts, places] =
+            ["counts", "places"].map(|part| sort.buffer(part, Dtype::I64, std::slice::from_ref(&all)));
         let mut loops = vec![];
         let passes = sort.key.word.bytes() * 8 / BITS;
-        let table = |sort: &Sort<'_>, buffer, chunk| Table { buffer, lead: sort.row(&[Subscript::index(chunk)]) };
         for number in 0..passes {
             let lowest = if sabotage::on(Bug::LostDigit) { number.min(passes.saturating_sub(2)) } else { number };
             let shift = sort.key.constant((lowest * BITS) as u64);
@@ -146,23 +147,30 @@ impl Radix {
             let from = (number + usize::from(sorted.only.is_some())) % 2;
             let first = number == 0 && sorted.only.is_none();
 
-            let chunk = sort.maker.index("chunk");
+            let (chunk, table) = (sort.maker.index("chunk"), Radix::scratch(sort, "table"));
             let mut body = vec![];
             let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
             let digit = Digit { shift: sort.maker.define(&mut body, shift.clone()), bits: BITS };
-            body.extend(count(sort, self.keys[from], digit, &elements, &table(sort, counts, chunk)));
+            body.extend(count(sort, self.keys[from], digit, &elements, &table));
+            body.push(each_digit(sort, |sort, body, digit| {
+                let number = table.load(sort, body, digit);
+                let at = sort.row(&[of_chunk(digit, chunk, &chunks)]);
+                body.push(Statement::Store { buffer: counts, at, value: number });
+            }));
             loops.push(sort.over_chunks(chunk, chunks.clone(), body));
 
-            loops.push(add_up(sort, counts, befores, totals, [&chunks, &digits]));
+            loops.push(add_up(sort, counts, places, &all));
 
-            let chunk = sort.maker.index("chunk");
+            let (chunk, table) = (sort.maker.index("chunk"), Radix::scratch(sort, "table"));
             let mut body = last.map_or(vec![], |(last, _)| last.before.to_vec());
-            let [befores, places] = [befores, places].map(|buffer| table(sort, buffer, chunk));
-            let totals = Table { buffer: totals, lead: sort.row(&[]) };
-            body.push(begin(sort, &totals, Some(&befores), &places));
+            body.push(each_digit(sort, |sort, body, digit| {
+                let place = sort.load(body, places, &[of_chunk(digit, chunk, &chunks)]);
+                let at = table.at(Subscript::index(digit));
+                body.push(Statement::Store { buffer: table.buffer, at, value: place });
+            }));
             let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
             let digit = Digit { shift: sort.maker.define(&mut body, shift), bits: BITS };
-            body.push(self.distribute(sort, &Pass { from, digit, first, last }, &elements, &places));
+            body.push(self.distribute(sort, &Pass { from, digit, first, last }, &elements, &table));
             loops.push(sort.over_chunks(chunk, chunks.clone(), body));
         }
         loops
@@ -259,51 +267,40 @@ pub(super) fn count(sort: &mut Sort<'_>, keys: BufferId, digit: Digit, elements:
     [clear, Loop { dims, kind: LoopKind::Serial, body }].map(Statement::Loop).to_vec()
 }
 
-/// Adds up the counts of the chunks: for each digit, those before each chunk and those of all.
-fn add_up(
-    sort: &mut Sort<'_>,
-    counts: BufferId,
-    befores: BufferId,
-    totals: BufferId,
-    [chunks, digits]: [&Size; 2],
-) -> Loop {
-    let digit = sort.maker.index("digit");
-    let each = |sort: &mut Sort<'_>| {
-        let (chunk, mut body) = (sort.maker.index("chunk"), vec![]);
-        let at = [Subscript::index(chunk), Subscript::index(digit)];
-        let count = sort.load(&mut body, counts, &at);
-        (vec![(chunk, Extent::size(chunks.clone()))], sort.row(&at), body, count)
-    };
-    let (dims, _, body, count) = each(sort);
-    let total = sort.maker.kernel.values.push(Dtype::I64);
-    let kind = LoopKind::Reduce(vec![Reduction::monoid(total, Monoid::Sum, Order::Free, count)]);
-    let sum = Loop { dims, kind, body };
-    let at = sort.row(&[Subscript::index(digit)]);
-    let total = Statement::Store { buffer: totals, at, value: total };
-    let (dims, at, mut body, count) = each(sort);
-    let value = before(sort, &mut body, count);
-    body.push(Statement::Store { buffer: befores, at, value });
-    let scan = Loop { dims, kind: LoopKind::Scan, body };
-    let dims = [sort.outer.clone(), vec![(digit, Extent::size(digits.clone()))]].concat();
-    Loop { dims, kind: LoopKind::Parallel, body: vec![Statement::Loop(sum), total, Statement::Loop(scan)] }
+/// Adds up the counts, which stand by digits and then by chunks: the place of the first element with
+/// a digit in a chunk is behind all with lower digits, and those with the same one in earlier chunks.
+fn add_up(sort: &mut Sort<'_>, counts: BufferId, places: BufferId, all: &Size) -> Loop {
+    let (index, mut body) = (sort.maker.index("count"), vec![]);
+    let number = sort.load(&mut body, counts, &[Subscript::index(index)]);
+    let value = before(sort, &mut body, number);
+    let at = sort.row(&[Subscript::index(index)]);
+    body.push(Statement::Store { buffer: places, at, value });
+    let scan = Loop { dims: vec![(index, Extent::size(all.clone()))], kind: LoopKind::Scan, body };
+    match sort.outer.is_empty() {
+        true => scan,
+        false => Loop { dims: sort.outer.clone(), kind: LoopKind::Parallel, body: vec![Statement::Loop(scan)] },
+    }
 }
 
-/// The place of the first element with each digit: behind all with lower digits, and those with the
-/// same one in earlier chunks.
-fn begin(sort: &mut Sort<'_>, totals: &Table, earlier: Option<&Table>, places: &Table) -> Statement {
-    let digit = sort.maker.index("digit");
-    let mut body = vec![];
-    let mut load = |sort: &mut Sort<'_>, table: &Table| {
-        let at = table.at(Subscript::index(digit));
-        sort.maker.define(&mut body, Op::Load { buffer: table.buffer, view: None, at })
-    };
-    let total = load(sort, totals);
-    let earlier = earlier.map(|earlier| load(sort, earlier));
-    let mut place = before(sort, &mut body, total);
-    if let Some(earlier) = earlier {
-        place = sort.maker.define(&mut body, Op::Binary(BinaryOp::Add, place, earlier));
-    }
-    body.push(Statement::Store { buffer: places.buffer, at: places.at(Subscript::index(digit)), value: place });
+/// A loop over all digits.
+fn each_digit(sort: &mut Sort<'_>, each: impl FnOnce(&mut Sort<'_>, &mut Block, IndexId)) -> Statement {
+    let (digit, mut body) = (sort.maker.index("digit"), vec![]);
+    each(sort, &mut body, digit);
+    let dims = vec![(digit, Extent::size(Size::constant(DIGITS)))];
+    Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })
+}
+
+/// The place of a digit's count in a chunk.
+fn of_chunk(digit: IndexId, chunk: IndexId, chunks: &Size) -> Subscript {
+    Subscript::Affine(Affine::index(digit).scale(chunks).add(&Affine::index(chunk)))
+}
+
+/// The place of the first element of a row with each digit: behind all with lower digits.
+fn begin(sort: &mut Sort<'_>, totals: &Table, places: &Table) -> Statement {
+    let (digit, mut body) = (sort.maker.index("digit"), vec![]);
+    let total = totals.load(sort, &mut body, digit);
+    let value = before(sort, &mut body, total);
+    body.push(Statement::Store { buffer: places.buffer, at: places.at(Subscript::index(digit)), value });
     let dims = vec![(digit, Extent::size(Size::constant(DIGITS)))];
     Statement::Loop(Loop { dims, kind: LoopKind::Scan, body })
 }
