@@ -400,7 +400,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// Stores an element merged with a value.
-    pub(super) fn store_merged(&mut self, buffer: BufferId, at: &[Subscript], before: Reg, value: ValueId, monoid: Monoid) {
+    pub(super) fn store_merged(
+        &mut self,
+        buffer: BufferId,
+        at: &[Subscript],
+        before: Reg,
+        value: ValueId,
+        monoid: Monoid,
+    ) {
         let value = self.value(value);
         let dtype = self.program.buffers[buffer].dtype;
         let merged = scalar::binary(&mut self.builder, monoid.primitive(), dtype, before, value);

@@ -193,14 +193,7 @@ impl Emitter<'_> {
         });
     }
 
-    fn merge_into(
-        &mut self,
-        buffer: BufferId,
-        at: &[Subscript],
-        value: ValueId,
-        monoid: Monoid,
-        taken: Option<Reg>,
-    ) {
+    fn merge_into(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid, taken: Option<Reg>) {
         let before = self.load(buffer, None, at);
         if let (Some(taken), Some(mine)) = (taken, self.masks.valid) {
             self.b().guarded(mine, |b| b.assign(taken, before));

@@ -22,8 +22,12 @@ use crate::slots::{SlotLocation, Slots, words};
 
 /// The size of the record of a failed check in bytes.
 pub(super) const FAULT: usize = 24;
-/// The number of blocks if it depends on data, and the maximum if each block has its own scratch.
+/// The number of blocks if it depends on data, and the maximum of large blocks if each has its own
+/// scratch.
 const SOME_BLOCKS: i64 = 1024;
+/// The maximum number of threads in small blocks that have scratch: about as many as a device runs
+/// at once.
+const SOME_THREADS: i64 = 1 << 18;
 /// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
@@ -342,7 +346,10 @@ impl Variant {
         };
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
-        let most = if self.scratch().next().is_none() { i64::from(i32::MAX) } else { SOME_BLOCKS };
+        let most = match self.scratch().next() {
+            None => i64::from(i32::MAX),
+            Some(_) => SOME_BLOCKS.max(SOME_THREADS / i64::from(self.threads(value))),
+        };
         // A grid of clusters is limited and counted in whole clusters.
         let together = if matches!(self.grid, Grid::Clusters(_)) { i64::from(CLUSTER) } else { 1 };
         let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
