@@ -13,7 +13,7 @@ use super::columns;
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
 use super::inst::{Opcode, Special, Type};
-use super::ordered::{LANES, has_ordered};
+use super::ordered::{LANES, has_ordered, stores_too};
 use super::reduce::{SHARED, chunks_together, shared_bytes};
 use super::row_mapping::RowMapping;
 use super::rows::Rows;
@@ -305,8 +305,14 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
     let long = in_rows || root.is_none();
     let threads = match root {
         _ if independent => INDEPENDENT_THREADS,
-        // Most of the time a single warp runs.
-        _ if ordered => LANES,
+        // A table for each warp, unless the warps of a block store to neighbouring places.
+        Some((_, Statement::Loop(l))) if ordered => {
+            if stores_too(&l.body) {
+                INDEPENDENT_THREADS
+            } else {
+                LANES
+            }
+        }
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
             COOPERATIVE_THREADS
                 * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
@@ -324,6 +330,9 @@ fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Varian
     // Partial results of whole reductions are combined at the top level, those of columns inside a
     // loop over the columns.
     e.mapping.runs = root.is_none();
+    if let Some((_, Statement::Loop(l))) = root.filter(|_| ordered) {
+        e.scratch_to_shared_memory(&l.body);
+    }
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);

@@ -62,6 +62,8 @@ pub(super) struct Emitter<'a> {
     loaded: BTreeMap<Argument, Reg>,
     special: BTreeMap<Special, Reg>,
     scratch: BTreeMap<BufferId, Reg>,
+    /// The scratch of a block that is in shared memory.
+    in_shared_memory: BTreeSet<BufferId>,
     /// Buffers that the kernel both stores and loads, so accesses need synchronization.
     pub(super) shared: BTreeSet<BufferId>,
     /// Whether the kernel stores to memory that it also loads through another buffer.
@@ -85,6 +87,9 @@ pub(super) struct Emitter<'a> {
     /// The current strip of columns.
     pub(super) strip: Option<Strip>,
 }
+
+/// The most bytes of a scratch buffer that goes into shared memory.
+const MOST_SCRATCH: usize = 8 << 10;
 
 impl Control for Emitter<'_> {
     fn b(&mut self) -> &mut Builder {
@@ -130,6 +135,7 @@ impl<'a> Emitter<'a> {
             loaded: BTreeMap::new(),
             special: BTreeMap::new(),
             scratch: BTreeMap::new(),
+            in_shared_memory: BTreeSet::new(),
             shared,
             in_place,
             mapping: Mapping {
@@ -290,6 +296,29 @@ impl<'a> Emitter<'a> {
         base
     }
 
+    /// Puts the scratch of the block into shared memory, as far as its size is constant and small.
+    pub(super) fn scratch_to_shared_memory(&mut self, block: &Block) {
+        let buffers = visit::stores(block).into_iter().filter(|b| self.program.buffers[*b].role == Role::Scratch);
+        for buffer in buffers.collect::<BTreeSet<_>>() {
+            let ir::nest::Buffer { shape, dtype, .. } = &self.program.buffers[buffer];
+            let elements = shape.iter().map(Size::as_constant).product::<Option<i64>>();
+            let bytes = elements.and_then(|n| usize::try_from(n).ok()?.checked_mul(dtype.bytes()));
+            let Some(bytes) = bytes.filter(|bytes| *bytes <= MOST_SCRATCH) else { continue };
+            let at = self.builder.take(Space::Shared, bytes);
+            let base = self.builder.first(|b| {
+                let base = b.mov(Type::U64, Operand::Own(Space::Shared));
+                b.op2(Opcode::Add, Type::S64, base, at)
+            });
+            self.in_shared_memory.insert(buffer);
+            self.scratch.insert(buffer, base);
+        }
+    }
+
+    /// The memory that a buffer is in.
+    fn space(&self, buffer: BufferId) -> Space {
+        if self.in_shared_memory.contains(&buffer) { Space::Shared } else { Space::Global }
+    }
+
     pub(super) fn element_bytes(&self, buffer: BufferId) -> i64 {
         let buffer = &self.program.buffers[buffer];
         let shape = self.strip_shape.filter(|_| buffer.role == Role::Scratch);
@@ -371,6 +400,7 @@ impl<'a> Emitter<'a> {
             let both = |e: &mut Self, valid| e.builder.op2(Opcode::And, Type::Pred, valid, passed);
             condition = Some(self.masks.valid.map_or(passed, |valid| both(self, valid)));
         }
+        let space = self.space(buffer);
         // A guarded load that does not happen must still define its register.
         let loaded = if let Some(some) = condition {
             let class = match ty.class() {
@@ -379,10 +409,10 @@ impl<'a> Emitter<'a> {
                 _ => Type::B32,
             };
             let to = self.builder.mov(class, 0);
-            self.builder.guarded(some, |b| b.load_to(to, Space::Global, ty, address));
+            self.builder.guarded(some, |b| b.load_to(to, space, ty, address));
             to
         } else {
-            self.builder.load(Space::Global, ty, address)
+            self.builder.load(space, ty, address)
         };
         self.store_staged(buffer, &linear, loaded);
         if dtype == Dtype::Bool { scalar::is_set(&mut self.builder, loaded) } else { loaded }
@@ -414,7 +444,7 @@ impl<'a> Emitter<'a> {
         self.store_register(buffer, at, merged);
     }
 
-    fn store_register(&mut self, buffer: BufferId, at: &[Subscript], reg: Reg) {
+    pub(super) fn store_register(&mut self, buffer: BufferId, at: &[Subscript], reg: Reg) {
         let linear = Linear::of(self.program, buffer, None, at);
         let address = self.address(buffer, &linear);
         let dtype = self.program.buffers[buffer].dtype;
@@ -423,7 +453,8 @@ impl<'a> Emitter<'a> {
         // scratch.
         let shares = self.program.buffers[buffer].role != Role::Scratch;
         let only = self.masks.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
-        self.store_or_defer(scalar::memory(dtype), reg, address, only);
+        let space = self.space(buffer);
+        self.store_or_defer(DeferredStore { space, ty: scalar::memory(dtype), value: reg, at: address, only });
     }
 
     /// Writes element `number` of a buffer of rank 1.

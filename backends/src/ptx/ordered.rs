@@ -17,11 +17,11 @@ use std::collections::BTreeSet;
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Loop, Op, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::{Monoid, Scalar, visit};
+use ir::{BinaryOp, Dtype, Monoid, Scalar, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::inst::{Class, Comparison, Opcode, Reg, Rounding, Special, Type};
+use super::inst::{Comparison, Opcode, Reg, Rounding, Special, Type};
 use super::rows::is_flat;
 use super::scalar;
 use super::state::ExecScope;
@@ -32,6 +32,12 @@ pub(super) const LANES: u32 = 32;
 /// Whether a block of statements has a serial loop that a warp runs.
 pub(super) fn has_ordered(block: &[Statement]) -> bool {
     block.iter().any(|s| matches!(s, Statement::Loop(l) if is_ordered(&l.body)))
+}
+
+/// Whether such a loop stores something besides its tables.
+pub(super) fn stores_too(block: &[Statement]) -> bool {
+    let stores = |s: &Statement| matches!(s, Statement::Loop(l) if is_ordered(&l.body) && visit::stores(&l.body).iter().any(|b| !tables(&l.body).contains(b)));
+    block.iter().any(stores)
 }
 
 /// Whether the iterations of a serial loop depend on each other by way of tables alone.
@@ -94,20 +100,18 @@ fn is_load_of(statement: &Statement, of: BufferId, element: &[Subscript]) -> Opt
 }
 
 impl Emitter<'_> {
-    /// Runs such a loop, in the first warp of the block.
+    /// Runs such a loop by the threads of the block, each of which takes an iteration. The warps take
+    /// turns too.
     pub(super) fn in_lanes(&mut self, l: &Loop) {
         let axes = self.axes(&l.dims, &l.body);
-        let lane = self.special(Special::Tid);
+        let thread = self.special(Special::Tid);
+        let zero = self.int(0);
         self.sync();
-        let first = self.b().set(Comparison::Lt, Type::S64, lane, i64::from(LANES));
-        self.when(first, |e| {
-            let zero = e.int(0);
-            e.counted(zero, axes.total, i64::from(LANES), |e, base| {
-                let number = e.b().op2(Opcode::Add, Type::S64, base, lane);
-                let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
-                e.unravel(&axes, number);
-                e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(&l.body)));
-            });
+        self.counted(zero, axes.total, i64::from(self.mapping.threads), |e, base| {
+            let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
+            let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
+            e.unravel(&axes, number);
+            e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(&l.body)));
         });
         self.b().barrier();
     }
@@ -121,7 +125,10 @@ impl Emitter<'_> {
             match statement {
                 Statement::Let { value, .. } if tickets.contains(value) => {}
                 Statement::Scatter { buffer, at: element, value, monoid } => {
-                    self.take_turns(*buffer, element, *value, *monoid, ticket(block, at));
+                    let is_constant =
+                        |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Constant(_) } if v == value);
+                    let same = block.iter().any(is_constant);
+                    self.take_turns(*buffer, element, (*value, same), *monoid, ticket(block, at));
                 }
                 Statement::If { condition, then, otherwise, results } if !tables_of(statement).is_empty() => {
                     let condition = self.value(*condition);
@@ -143,33 +150,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Merges a value of each lane into an element of a table.
+    /// Merges a value of each thread into an element of a table.
     fn take_turns(
         &mut self,
         buffer: BufferId,
         at: &[Subscript],
-        value: ValueId,
+        value: (ValueId, bool),
         monoid: Monoid,
         ticket: Option<ValueId>,
     ) {
-        let valid = self.masks.valid.expect("lanes are masked");
-        let linear = Linear::of(self.program, buffer, None, at);
-        let address = self.address(buffer, &linear);
-        // Lanes that merge nothing are like no other: addresses are positive.
-        let lane = self.special(Special::Tid);
-        let own = self.b().op(Opcode::Not, Type::B64, &[lane.into()]);
-        let place = match address.base {
-            Some(base) => base,
-            None => self.int(0),
-        };
-        let place = self.b().select(Type::B64, place, own, valid);
-        let alike = self.b().alike(place);
-        let narrow = self.b().convert(Rounding::Exact, Type::U32, Type::U64, lane);
-        let one = self.b().mov(Type::B32, 1);
-        let bit = self.b().op2(Opcode::Shl, Type::B32, one, narrow);
-        let below = self.b().op2(Opcode::Sub, Type::U32, bit, 1);
-        let before = self.b().op2(Opcode::And, Type::B32, alike, below);
-        let turn = self.b().op(Opcode::Popc, Type::B32, &[before.into()]);
         let taken = ticket.map(|ticket| {
             let dtype = self.dtype(ticket);
             let zero = scalar::constant(self.b(), Scalar::zero(dtype));
@@ -177,29 +166,118 @@ impl Emitter<'_> {
             self.define(ticket, taken);
             taken
         });
-        let now = self.b().mov(Type::U32, 0);
-        let more = self.b().reg(Class::Pred);
-        self.b().assign(more, valid);
-        let any = |e: &mut Self| e.b().any(more);
-        self.while_(any, |e| {
-            let mine = e.b().set(Comparison::Eq, Type::U32, turn, now);
-            let mine = e.b().op2(Opcode::And, Type::Pred, mine, valid);
-            e.masked(mine, |e| e.merge_into(buffer, at, value, monoid, taken));
-            e.b().warp_barrier();
-            let step = if sabotage::on(Bug::SkippedTurn) { 2 } else { 1 };
-            e.b().op_to(now, Opcode::Add, Type::U32, &[now.into(), step.into()]);
-            let left = e.b().set(Comparison::Ge, Type::U32, turn, now);
-            e.b().op_to(more, Opcode::And, Type::Pred, &[left.into(), valid.into()]);
+        let merge = Merge { buffer, at, value: value.0, monoid, taken };
+        let turn = self.turn(&merge);
+        let dtype = self.dtype(value.0);
+        let at_once = value.1 && monoid == Monoid::Sum && matches!(dtype, Dtype::I64 | Dtype::I32);
+        let merge_all = |e: &mut Self| if at_once { e.add_at_once(&merge, &turn) } else { e.in_turn(&merge, &turn) };
+        let warps = i64::from(self.mapping.threads / LANES);
+        if warps == 1 {
+            return merge_all(self);
+        }
+        let thread = self.special(Special::Tid);
+        let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
+        let (zero, all) = (self.int(0), self.int(warps));
+        self.counted(zero, all, 1, |e, next| {
+            let mine = e.b().set(Comparison::Eq, Type::S64, warp, next);
+            e.when(mine, &merge_all);
+            e.b().barrier();
         });
     }
 
-    fn merge_into(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid, taken: Option<Reg>) {
-        let before = self.load(buffer, None, at);
-        if let (Some(taken), Some(mine)) = (taken, self.masks.valid) {
-            self.b().guarded(mine, |b| b.assign(taken, before));
-        }
-        self.store_merged(buffer, at, before, value, monoid);
+    /// The turn of each lane of a warp.
+    fn turn(&mut self, merge: &Merge<'_>) -> Turn {
+        let valid = self.masks.valid.expect("threads are masked");
+        let linear = Linear::of(self.program, merge.buffer, None, merge.at);
+        let address = self.address(merge.buffer, &linear);
+        let thread = self.special(Special::Tid);
+        let place = match address.base {
+            Some(base) => base,
+            None => self.int(0),
+        };
+        // Lanes that merge nothing are like no other: addresses are positive.
+        let own = self.b().op(Opcode::Not, Type::B64, &[thread.into()]);
+        let place = self.b().select(Type::B64, place, own, valid);
+        let alike = self.b().alike(place);
+        let lane = self.b().convert(Rounding::Exact, Type::U32, Type::U64, thread);
+        let lane = self.b().op2(Opcode::And, Type::B32, lane, i64::from(LANES) - 1);
+        let one = self.b().mov(Type::B32, 1);
+        let bit = self.b().op2(Opcode::Shl, Type::B32, one, lane);
+        let below = self.b().op2(Opcode::Sub, Type::U32, bit, 1);
+        let before = self.b().op2(Opcode::And, Type::B32, alike, below);
+        let number = self.b().op(Opcode::Popc, Type::B32, &[before.into()]);
+        Turn { valid, alike, number }
     }
+
+    /// Adds the same integer for each of the lanes that are alike.
+    fn add_at_once(&mut self, merge: &Merge<'_>, turn: &Turn) {
+        let dtype = self.dtype(merge.value);
+        let value = self.value(merge.value);
+        let before = self.load(merge.buffer, None, merge.at);
+        self.b().warp_barrier();
+        let all = self.b().op(Opcode::Popc, Type::B32, &[turn.alike.into()]);
+        let [taken, sum] = [turn.number, all].map(|count| {
+            let count = match dtype {
+                Dtype::I64 => self.b().convert(Rounding::Exact, Type::U64, Type::U32, count),
+                _ => count,
+            };
+            let b = self.b();
+            let product = scalar::binary(b, BinaryOp::Mul, dtype, count, value);
+            scalar::binary(b, BinaryOp::Add, dtype, before, product)
+        });
+        if let Some(ticket) = merge.taken {
+            self.b().guarded(turn.valid, |b| b.assign(ticket, taken));
+        }
+        let first = self.b().set(Comparison::Eq, Type::U32, turn.number, 0);
+        let first = self.b().op2(Opcode::And, Type::Pred, first, turn.valid);
+        self.masked(first, |e| e.store_register(merge.buffer, merge.at, sum));
+        self.b().warp_barrier();
+    }
+
+    /// Lets lanes that are alike merge one after another.
+    fn in_turn(&mut self, merge: &Merge<'_>, turn: &Turn) {
+        let now = self.b().mov(Type::U32, 0);
+        let more = self.b().copy(turn.valid);
+        self.while_(
+            |e| e.b().any(more),
+            |e| {
+                let mine = e.b().set(Comparison::Eq, Type::U32, turn.number, now);
+                let mine = e.b().op2(Opcode::And, Type::Pred, mine, turn.valid);
+                e.masked(mine, |e| {
+                    let before = e.load(merge.buffer, None, merge.at);
+                    if let Some(ticket) = merge.taken {
+                        e.b().guarded(mine, |b| b.assign(ticket, before));
+                    }
+                    e.store_merged(merge.buffer, merge.at, before, merge.value, merge.monoid);
+                });
+                e.b().warp_barrier();
+                let step = if sabotage::on(Bug::SkippedTurn) { 2 } else { 1 };
+                e.b().op_to(now, Opcode::Add, Type::U32, &[now.into(), step.into()]);
+                let left = e.b().set(Comparison::Ge, Type::U32, turn.number, now);
+                e.b().op_to(more, Opcode::And, Type::Pred, &[left.into(), turn.valid.into()]);
+            },
+        );
+    }
+}
+
+/// A merge into an element of a table.
+struct Merge<'s> {
+    buffer: BufferId,
+    at: &'s [Subscript],
+    value: ValueId,
+    monoid: Monoid,
+    /// The register of the ticket.
+    taken: Option<Reg>,
+}
+
+/// When a lane merges.
+struct Turn {
+    /// Whether it merges at all.
+    valid: Reg,
+    /// The lanes that merge into the same element, as bits.
+    alike: Reg,
+    /// The number of those before this one.
+    number: Reg,
 }
 
 fn tables_of(statement: &Statement) -> BTreeSet<BufferId> {

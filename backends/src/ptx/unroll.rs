@@ -33,11 +33,12 @@ pub(super) struct Pointer {
 
 /// A deferred store.
 pub(super) struct DeferredStore {
-    ty: Type,
+    pub(super) space: Space,
+    pub(super) ty: Type,
     pub(super) value: Reg,
-    at: Address,
+    pub(super) at: Address,
     /// The guard of the store.
-    only: Option<Reg>,
+    pub(super) only: Option<Reg>,
 }
 
 impl Emitter<'_> {
@@ -178,18 +179,17 @@ impl Emitter<'_> {
     }
 
     /// Stores a value, or defers the store until the unrolled iterations have issued their loads.
-    pub(super) fn store_or_defer(&mut self, ty: Type, value: Reg, at: Address, only: Option<Reg>) {
-        let store = DeferredStore { ty, value, at, only };
+    pub(super) fn store_or_defer(&mut self, store: DeferredStore) {
         match &mut self.deferred {
             Some(deferred) => deferred.push(store),
             None => self.make_store(store),
         }
     }
 
-    pub(super) fn make_store(&mut self, DeferredStore { ty, value, at, only }: DeferredStore) {
+    pub(super) fn make_store(&mut self, DeferredStore { space, ty, value, at, only }: DeferredStore) {
         match only {
-            Some(only) => self.b().guarded(only, |b| b.store(Space::Global, ty, value, at)),
-            None => self.b().store(Space::Global, ty, value, at),
+            Some(only) => self.b().guarded(only, |b| b.store(space, ty, value, at)),
+            None => self.b().store(space, ty, value, at),
         }
     }
 }
