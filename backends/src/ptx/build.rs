@@ -256,6 +256,13 @@ impl Builder {
         to
     }
 
+    /// The lanes of the warp in which a predicate holds, as bits.
+    pub(super) fn ballot(&mut self, from: Reg) -> Reg {
+        let to = self.reg(Class::B32);
+        self.push(Op::Ballot { to, from });
+        to
+    }
+
     /// Whether a predicate holds in any lane of the warp.
     pub(super) fn any(&mut self, from: Reg) -> Reg {
         let to = self.reg(Class::Pred);

@@ -241,6 +241,8 @@ pub enum Op {
     Shuffle { whose: Shuffle, to: Reg, from: Reg, by: u32 },
     /// `match.any.sync.b64`: the lanes whose value is the lane's own, as bits.
     Match { to: Reg, from: Reg },
+    /// `vote.sync.ballot.b32`: the lanes in which the predicate holds, as bits.
+    Ballot { to: Reg, from: Reg },
     /// `vote.sync.any.pred`: whether the predicate holds in any lane.
     Any { to: Reg, from: Reg },
     /// `atom.global.cas.b32`: stores `new` if memory holds `expected`, and returns the old value.

@@ -15,9 +15,9 @@
 use std::collections::BTreeSet;
 
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, Loop, Op, Statement, Subscript, ValueId};
+use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype, Monoid, Scalar, visit};
+use ir::{BinaryOp, Dtype, Monoid, Scalar, Size, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
@@ -28,6 +28,8 @@ use super::state::ExecScope;
 
 /// The lanes of a warp.
 pub(super) const LANES: u32 = 32;
+/// The most bits that lanes vote about.
+const MOST_BITS: u32 = 24;
 
 /// Whether a block of statements has a serial loop that a warp runs.
 pub(super) fn has_ordered(block: &[Statement]) -> bool {
@@ -111,14 +113,14 @@ impl Emitter<'_> {
             let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
             let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
             e.unravel(&axes, number);
-            e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(&l.body)));
+            e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(l, &l.body)));
         });
         self.b().barrier();
     }
 
     /// The statements of an iteration. Lanes do not part at a branch around a merge, because all
     /// of them have to arrive there.
-    fn ordered_block(&mut self, block: &Block) {
+    fn ordered_block(&mut self, l: &Loop, block: &Block) {
         let scatters = (0..block.len()).filter(|at| matches!(block[*at], Statement::Scatter { .. }));
         let tickets: BTreeSet<ValueId> = scatters.filter_map(|at| ticket(block, at)).collect();
         for (at, statement) in block.iter().enumerate() {
@@ -128,7 +130,9 @@ impl Emitter<'_> {
                     let is_constant =
                         |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Constant(_) } if v == value);
                     let same = block.iter().any(is_constant);
-                    self.take_turns(*buffer, element, (*value, same), *monoid, ticket(block, at));
+                    let ticket = ticket(block, at).map(|ticket| self.ticket(ticket));
+                    let merge = Merge { buffer: *buffer, at: element, value: *value, same, monoid: *monoid, ticket };
+                    self.take_turns(l, &merge);
                 }
                 Statement::If { condition, then, otherwise, results } if !tables_of(statement).is_empty() => {
                     let condition = self.value(*condition);
@@ -136,8 +140,8 @@ impl Emitter<'_> {
                     let yes = self.b().op2(Opcode::And, Type::Pred, valid, condition);
                     let not = self.b().op(Opcode::Not, Type::Pred, &[condition.into()]);
                     let no = self.b().op2(Opcode::And, Type::Pred, valid, not);
-                    self.masked(yes, |e| e.ordered_block(then));
-                    self.masked(no, |e| e.ordered_block(otherwise));
+                    self.masked(yes, |e| e.ordered_block(l, then));
+                    self.masked(no, |e| e.ordered_block(l, otherwise));
                     for (value, then, otherwise) in results {
                         let (then, otherwise) = (self.value(*then), self.value(*otherwise));
                         let chosen = self.b().copy(otherwise);
@@ -150,27 +154,21 @@ impl Emitter<'_> {
         }
     }
 
+    /// A register for a ticket.
+    fn ticket(&mut self, ticket: ValueId) -> Reg {
+        let zero = Scalar::zero(self.dtype(ticket));
+        let zero = scalar::constant(self.b(), zero);
+        let reg = self.b().copy(zero);
+        self.define(ticket, reg);
+        reg
+    }
+
     /// Merges a value of each thread into an element of a table.
-    fn take_turns(
-        &mut self,
-        buffer: BufferId,
-        at: &[Subscript],
-        value: (ValueId, bool),
-        monoid: Monoid,
-        ticket: Option<ValueId>,
-    ) {
-        let taken = ticket.map(|ticket| {
-            let dtype = self.dtype(ticket);
-            let zero = scalar::constant(self.b(), Scalar::zero(dtype));
-            let taken = self.b().copy(zero);
-            self.define(ticket, taken);
-            taken
-        });
-        let merge = Merge { buffer, at, value: value.0, monoid, taken };
-        let turn = self.turn(&merge);
-        let dtype = self.dtype(value.0);
-        let at_once = value.1 && monoid == Monoid::Sum && matches!(dtype, Dtype::I64 | Dtype::I32);
-        let merge_all = |e: &mut Self| if at_once { e.add_at_once(&merge, &turn) } else { e.in_turn(&merge, &turn) };
+    fn take_turns(&mut self, l: &Loop, merge: &Merge<'_>) {
+        let turn = self.turn(l, merge);
+        let is_integer = matches!(self.dtype(merge.value), Dtype::I64 | Dtype::I32);
+        let at_once = merge.same && is_integer && merge.monoid == Monoid::Sum;
+        let merge_all = |e: &mut Self| if at_once { e.add_at_once(merge, &turn) } else { e.in_turn(merge, &turn) };
         let warps = i64::from(self.mapping.threads / LANES);
         if warps == 1 {
             return merge_all(self);
@@ -186,19 +184,14 @@ impl Emitter<'_> {
     }
 
     /// The turn of each lane of a warp.
-    fn turn(&mut self, merge: &Merge<'_>) -> Turn {
+    fn turn(&mut self, l: &Loop, merge: &Merge<'_>) -> Turn {
         let valid = self.masks.valid.expect("threads are masked");
         let linear = Linear::of(self.program, merge.buffer, None, merge.at);
-        let address = self.address(merge.buffer, &linear);
-        let thread = self.special(Special::Tid);
-        let place = match address.base {
-            Some(base) => base,
-            None => self.int(0),
+        let alike = match self.bits(l, merge, &linear) {
+            Some(bits) => self.alike_in(&linear, bits, valid),
+            None => self.alike_at(merge.buffer, &linear, valid),
         };
-        // Lanes that merge nothing are like no other: addresses are positive.
-        let own = self.b().op(Opcode::Not, Type::B64, &[thread.into()]);
-        let place = self.b().select(Type::B64, place, own, valid);
-        let alike = self.b().alike(place);
+        let thread = self.special(Special::Tid);
         let lane = self.b().convert(Rounding::Exact, Type::U32, Type::U64, thread);
         let lane = self.b().op2(Opcode::And, Type::B32, lane, i64::from(LANES) - 1);
         let one = self.b().mov(Type::B32, 1);
@@ -207,6 +200,55 @@ impl Emitter<'_> {
         let before = self.b().op2(Opcode::And, Type::B32, alike, below);
         let number = self.b().op(Opcode::Popc, Type::B32, &[before.into()]);
         Turn { valid, alike, number }
+    }
+
+    /// How many bits tell the elements apart that the lanes may merge into, if few do: a subscript
+    /// is below the length of its axis, and the others are those of all lanes.
+    fn bits(&self, l: &Loop, merge: &Merge<'_>, linear: &Linear) -> Option<u32> {
+        let shape = &self.program.buffers[merge.buffer].shape;
+        let is_value = |s: &Subscript| matches!(s, Subscript::Value(_));
+        let first = merge.at.iter().position(is_value)?;
+        let is_own = |(index, _): &(IndexId, Size)| l.dims.iter().any(|(own, _)| own == index);
+        let elements = shape[first..].iter().map(Size::as_constant).product::<Option<i64>>()?;
+        let apart =
+            !linear.affine.terms().iter().any(is_own) && linear.values.iter().all(|(_, s)| s.as_constant().is_some());
+        let bits = 64 - (elements - 1).max(1).leading_zeros();
+        (apart && bits <= MOST_BITS).then_some(bits)
+    }
+
+    /// The lanes that merge into the same element, by a vote about each bit of its place. (An
+    /// instruction that compares the lanes takes several times as long if most of them differ.)
+    fn alike_in(&mut self, linear: &Linear, bits: u32, valid: Reg) -> Reg {
+        let mut place = self.int(0);
+        for (value, stride) in &linear.values {
+            let (value, stride) = (self.value(*value), self.size(stride));
+            place = self.b().op(Opcode::Mad, Type::S64, &[value.into(), stride.into(), place.into()]);
+        }
+        let place = self.b().convert(Rounding::Exact, Type::U32, Type::U64, place);
+        let mut alike = self.b().ballot(valid);
+        for bit in 0..bits {
+            let own = self.b().op2(Opcode::And, Type::B32, place, 1i64 << bit);
+            let is_set = self.b().set(Comparison::Ne, Type::U32, own, 0);
+            let set = self.b().ballot(is_set);
+            let not = self.b().op(Opcode::Not, Type::B32, &[set.into()]);
+            let same = self.b().select(Type::B32, set, not, is_set);
+            alike = self.b().op2(Opcode::And, Type::B32, alike, same);
+        }
+        alike
+    }
+
+    /// The lanes that merge into the same element, by its address.
+    fn alike_at(&mut self, buffer: BufferId, linear: &Linear, valid: Reg) -> Reg {
+        let address = self.address(buffer, linear);
+        let place = match address.base {
+            Some(base) => base,
+            None => self.int(0),
+        };
+        // Lanes that merge nothing are like no other: addresses are positive.
+        let thread = self.special(Special::Tid);
+        let own = self.b().op(Opcode::Not, Type::B64, &[thread.into()]);
+        let place = self.b().select(Type::B64, place, own, valid);
+        self.b().alike(place)
     }
 
     /// Adds the same integer for each of the lanes that are alike.
@@ -225,7 +267,7 @@ impl Emitter<'_> {
             let product = scalar::binary(b, BinaryOp::Mul, dtype, count, value);
             scalar::binary(b, BinaryOp::Add, dtype, before, product)
         });
-        if let Some(ticket) = merge.taken {
+        if let Some(ticket) = merge.ticket {
             self.b().guarded(turn.valid, |b| b.assign(ticket, taken));
         }
         let first = self.b().set(Comparison::Eq, Type::U32, turn.number, 0);
@@ -245,7 +287,7 @@ impl Emitter<'_> {
                 let mine = e.b().op2(Opcode::And, Type::Pred, mine, turn.valid);
                 e.masked(mine, |e| {
                     let before = e.load(merge.buffer, None, merge.at);
-                    if let Some(ticket) = merge.taken {
+                    if let Some(ticket) = merge.ticket {
                         e.b().guarded(mine, |b| b.assign(ticket, before));
                     }
                     e.store_merged(merge.buffer, merge.at, before, merge.value, merge.monoid);
@@ -265,9 +307,11 @@ struct Merge<'s> {
     buffer: BufferId,
     at: &'s [Subscript],
     value: ValueId,
+    /// Whether it is the same in all lanes.
+    same: bool,
     monoid: Monoid,
     /// The register of the ticket.
-    taken: Option<Reg>,
+    ticket: Option<Reg>,
 }
 
 /// When a lane merges.

@@ -119,6 +119,9 @@ impl Display for Op {
                 write!(f, "shfl.sync.{whose}.b32 %r{}, %r{}, {by}, {bound}, 0xffffffff", to.index(), from.index())
             }
             Op::Match { to, from } => write!(f, "match.any.sync.b64 %r{}, %r{}, 0xffffffff", to.index(), from.index()),
+            Op::Ballot { to, from } => {
+                write!(f, "vote.sync.ballot.b32 %r{}, %r{}, 0xffffffff", to.index(), from.index())
+            }
             Op::Any { to, from } => write!(f, "vote.sync.any.pred %r{}, %r{}, 0xffffffff", to.index(), from.index()),
             Op::CompareAndSwap { to, at, expected, new } => {
                 write!(f, "atom.global.cas.b32 %r{}, {}, {expected}, {new}", to.index(), In(Space::Global, at))
