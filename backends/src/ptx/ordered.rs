@@ -167,18 +167,22 @@ impl Emitter<'_> {
     fn take_turns(&mut self, l: &Loop, merge: &Merge<'_>) {
         let turn = self.turn(l, merge);
         let is_integer = matches!(self.dtype(merge.value), Dtype::I64 | Dtype::I32);
-        let at_once = merge.same && is_integer && merge.monoid == Monoid::Sum;
-        let merge_all = |e: &mut Self| if at_once { e.add_at_once(merge, &turn) } else { e.in_turn(merge, &turn) };
+        let sums = (merge.same && is_integer && merge.monoid == Monoid::Sum).then(|| self.lane_sums(merge, &turn));
+        let merge_all = |e: &mut Self| match &sums {
+            Some(sums) => e.add_at_once(merge, &turn, sums),
+            None => e.in_turn(merge, &turn),
+        };
         let warps = i64::from(self.mapping.threads / LANES);
         if warps == 1 {
-            return merge_all(self);
+            merge_all(self);
+            return self.b().warp_barrier();
         }
         let thread = self.special(Special::Tid);
         let warp = self.b().op2(Opcode::Shr, Type::U64, thread, 5);
         let (zero, all) = (self.int(0), self.int(warps));
         self.counted(zero, all, 1, |e, next| {
             let mine = e.b().set(Comparison::Eq, Type::S64, warp, next);
-            e.when(mine, &merge_all);
+            e.when(mine, merge_all);
             e.b().barrier();
         });
     }
@@ -251,29 +255,33 @@ impl Emitter<'_> {
         self.b().alike(place)
     }
 
-    /// Adds the same integer for each of the lanes that are alike.
-    fn add_at_once(&mut self, merge: &Merge<'_>, turn: &Turn) {
+    /// What lanes that are alike add to an element, if all add the same.
+    fn lane_sums(&mut self, merge: &Merge<'_>, turn: &Turn) -> Sums {
         let dtype = self.dtype(merge.value);
         let value = self.value(merge.value);
-        let before = self.load(merge.buffer, None, merge.at);
-        self.b().warp_barrier();
         let all = self.b().op(Opcode::Popc, Type::B32, &[turn.alike.into()]);
-        let [taken, sum] = [turn.number, all].map(|count| {
-            let count = match dtype {
-                Dtype::I64 => self.b().convert(Rounding::Exact, Type::U64, Type::U32, count),
-                _ => count,
-            };
+        let [before, all] = [turn.number, all].map(|count| {
             let b = self.b();
-            let product = scalar::binary(b, BinaryOp::Mul, dtype, count, value);
-            scalar::binary(b, BinaryOp::Add, dtype, before, product)
+            let count =
+                if dtype == Dtype::I64 { b.convert(Rounding::Exact, Type::U64, Type::U32, count) } else { count };
+            scalar::binary(b, BinaryOp::Mul, dtype, count, value)
         });
-        if let Some(ticket) = merge.ticket {
-            self.b().guarded(turn.valid, |b| b.assign(ticket, taken));
-        }
         let first = self.b().set(Comparison::Eq, Type::U32, turn.number, 0);
         let first = self.b().op2(Opcode::And, Type::Pred, first, turn.valid);
-        self.masked(first, |e| e.store_register(merge.buffer, merge.at, sum));
+        Sums { before, all, first }
+    }
+
+    /// Adds the same integer for each of the lanes that are alike.
+    fn add_at_once(&mut self, merge: &Merge<'_>, turn: &Turn, sums: &Sums) {
+        let dtype = self.dtype(merge.value);
+        let before = self.load(merge.buffer, None, merge.at);
         self.b().warp_barrier();
+        let sum = scalar::binary(self.b(), BinaryOp::Add, dtype, before, sums.all);
+        self.masked(sums.first, |e| e.store_register(merge.buffer, merge.at, sum));
+        if let Some(ticket) = merge.ticket {
+            let taken = scalar::binary(self.b(), BinaryOp::Add, dtype, before, sums.before);
+            self.b().guarded(turn.valid, |b| b.assign(ticket, taken));
+        }
     }
 
     /// Lets lanes that are alike merge one after another.
@@ -312,6 +320,15 @@ struct Merge<'s> {
     monoid: Monoid,
     /// The register of the ticket.
     ticket: Option<Reg>,
+}
+
+/// What lanes add that add the same.
+struct Sums {
+    /// The sum of the lanes before this one, and of all that are alike.
+    before: Reg,
+    all: Reg,
+    /// Whether this lane is the first of them.
+    first: Reg,
 }
 
 /// When a lane merges.
