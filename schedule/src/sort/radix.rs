@@ -267,8 +267,9 @@ pub(super) fn count(sort: &mut Sort<'_>, keys: BufferId, digit: Digit, elements:
     [clear, Loop { dims, kind: LoopKind::Serial, body }].map(Statement::Loop).to_vec()
 }
 
-/// Adds up the counts, which stand by digits and then by chunks: the place of the first element with
-/// a digit in a chunk is behind all with lower digits, and those with the same one in earlier chunks.
+/// Adds up the counts, which stand by digits and then by chunks: the place of the first element
+/// with a digit in a chunk is behind all with lower digits, and those with the same one in earlier
+/// chunks.
 fn add_up(sort: &mut Sort<'_>, counts: BufferId, places: BufferId, all: &Size) -> Loop {
     let (index, mut body) = (sort.maker.index("count"), vec![]);
     let number = sort.load(&mut body, counts, &[Subscript::index(index)]);
