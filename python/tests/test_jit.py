@@ -55,15 +55,17 @@ def test_functions_of_one(name: str, dtype: Any, rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "fmax", "fmin",
-    "floor_divide", "remainder", "fmod", "arctan2", "hypot", "copysign", "logaddexp", "heaviside", "less",
+    "floor_divide", "remainder", "fmod", "arctan2",
+    "hypot", "copysign", "logaddexp", "logaddexp2", "float_power", "heaviside", "less",
     "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_two_floats(name: str, dtype: Any, rng: Rng) -> None:
     ufunc = getattr(np, name)
     x, y = rng.normal(size=(4, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
     x[0, 0], x[1, 1] = np.nan, 0
-    if name == "power":
-        x = np.abs(x)
+    x[2, 2] = y[2] = -np.inf
+    if "power" in name:
+        x, y = np.abs(x), np.abs(y)
     same(lambda x, y: ufunc(x, y), x, y)
     same(lambda x: ufunc(x, 1.5), x)
     same(lambda x: ufunc(2, x), x)

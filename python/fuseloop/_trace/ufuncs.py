@@ -57,7 +57,17 @@ TEMPLATES: dict[str, tuple[str, int, tuple[int, ...]]] = {
     "radians": ("{0} * (pi / 180)", PRODUCT, (PRODUCT,)),
     "rad2deg": ("{0} * (180 / pi)", PRODUCT, (PRODUCT,)),
     "degrees": ("{0} * (180 / pi)", PRODUCT, (PRODUCT,)),
-    "logaddexp": ("max({0}, {1}) + log1p(exp(-abs({2} - {3})))", SUM, (IF, IF, SUM, PRODUCT)),
+    # Equal infinities have no difference.
+    "logaddexp": (
+        "if {0} == {1} then {2} + log(2) else max({3}, {4}) + log1p(exp(-abs({5} - {6})))",
+        IF,
+        (SUM, SUM, SUM, IF, IF, SUM, PRODUCT),
+    ),
+    "logaddexp2": (
+        "if {0} == {1} then {2} + 1 else max({3}, {4}) + log2(1 + exp2(-abs({5} - {6})))",
+        IF,
+        (SUM, SUM, SUM, IF, IF, SUM, PRODUCT),
+    ),
     "fmax": ("if isnan({0}) then {1} else if isnan({2}) then {3} else max({4}, {5})", IF, ()),
     "fmin": ("if isnan({0}) then {1} else if isnan({2}) then {3} else min({4}, {5})", IF, ()),
     "signbit": ("{0} < 0 || 1 / {1} < 0", OR, (SUM, NEGATE)),
@@ -83,7 +93,8 @@ TEMPLATES: dict[str, tuple[str, int, tuple[int, ...]]] = {
 }
 #: The order of the operands in templates that have one several times.
 ORDERS = {
-    "logaddexp": (0, 1, 0, 1),
+    "logaddexp": (0, 1, 0, 0, 1, 0, 1),
+    "logaddexp2": (0, 1, 0, 0, 1, 0, 1),
     "fmax": (0, 1, 1, 0, 0, 1),
     "fmin": (0, 1, 1, 0, 0, 1),
     "signbit": (0, 0),
@@ -237,7 +248,7 @@ def call(ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
     # A result has the type of one operand, which must not be a number without one.
     known = [k for k, operand in enumerate(operands) if not isinstance(operand, (Number, Size))]
     typed = 0 if not known else -1
-    if name == "power":
+    if name in ("power", "float_power"):
         node = _power(operands, types)
     else:
         # A template with its operands in another order need not put one of a type next to a number.
