@@ -54,7 +54,8 @@
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
 //!
 //! All features but `ndarray` are on by default. A program that embeds the library for its CPU code
-//! alone leaves them out with `default-features = false`, and builds about half as long.
+//! alone leaves them out with `default-features = false`. It then has about half as many
+//! dependencies, and takes a quarter less time to build.
 //!
 //! | feature | adds |
 //! |---|---|
