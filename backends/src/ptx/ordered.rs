@@ -38,8 +38,11 @@ pub(super) fn has_ordered(block: &[Statement]) -> bool {
 
 /// Whether such a loop stores something besides its tables.
 pub(super) fn stores_too(block: &[Statement]) -> bool {
-    let stores = |s: &Statement| matches!(s, Statement::Loop(l) if is_ordered(&l.body) && visit::stores(&l.body).iter().any(|b| !tables(&l.body).contains(b)));
-    block.iter().any(stores)
+    let beyond_tables = |l: &Loop| {
+        let tables = tables(&l.body);
+        visit::stores(&l.body).iter().any(|buffer| !tables.contains(buffer))
+    };
+    block.iter().any(|s| matches!(s, Statement::Loop(l) if is_ordered(&l.body) && beyond_tables(l)))
 }
 
 /// Whether the iterations of a serial loop depend on each other by way of tables alone.
@@ -341,6 +344,7 @@ struct Turn {
     number: Reg,
 }
 
+/// The tables that the branches of a statement merge into.
 fn tables_of(statement: &Statement) -> BTreeSet<BufferId> {
     statement.blocks().flat_map(tables).collect()
 }
