@@ -74,6 +74,8 @@ impl Checker<'_> {
                 match name {
                     _ if random::function(name).is_some() => Nature::Literal,
                     "size" => Nature::Sizes,
+                    // `min(x, axis = 0)` is a reducer, and no function of two numbers.
+                    _ if args.iter().any(|arg| arg.name.is_some()) => Nature::Typed,
                     _ if !builtin::is_scalar_function(name, args.len()) => Nature::Typed,
                     _ => match all(&mut args.iter().map(|arg| arg.value)) {
                         Nature::Sizes if !builtin::takes_floats(name, args.len()) => Nature::Typed,
