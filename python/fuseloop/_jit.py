@@ -330,7 +330,7 @@ def _dtype_of(arg: Any) -> np.dtype[Any]:
 
 
 def _stand_in(trace: Trace, rebinding: Rebinding, arg: Any, name: str) -> Any:
-    """What stands for an argument while the function is traced."""
+    """The stand-in for an argument while the function is traced."""
     if isinstance(arg, (np.ndarray, np.generic)) or hasattr(arg, "__dlpack__"):
         dtype = arg.dtype if isinstance(arg, (np.ndarray, np.generic)) else _dtype_of(arg)
         node, shape = trace.parameter(name, language(dtype), tuple(arg.shape))

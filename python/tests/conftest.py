@@ -1,4 +1,4 @@
-"""What the tests have in common."""
+"""Fixtures that the tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not be passed is an error that says what to do, and nothing is written."""
+"""Bad arguments are errors that say what to do, and nothing is written."""
 
 from __future__ import annotations
 

@@ -415,7 +415,7 @@ def _line(function: Callable[..., Any], offset: int) -> str:
 
 
 def refused(function: Callable[..., Any], message: str, *args: Any, offset: int = 1) -> None:
-    """What cannot be traced is an error that names its line."""
+    """Code that cannot be traced is an error that names its line."""
     with pytest.raises(fl.Error) as caught:
         fl.jit(function)(*args)
     assert message in str(caught.value), caught.value

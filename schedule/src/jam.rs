@@ -1,7 +1,8 @@
 //! Runs several iterations of a parallel loop together if each is a serial loop (unroll and jam:
 //! Callahan, Cocke, Kennedy, "Estimating Interlock and Improving Balance for Pipelined
 //! Architectures", 1988). The steps of one row depend on each other and leave most units of a
-//! processor idle; those of several rows do not.
+//! processor idle; those of several rows do not. Rows of a serial loop, which depend on the ones
+//! before them, run behind one another (`behind`).
 //!
 //! ```text
 //! parallel i < n {              parallel a < n / 4 {

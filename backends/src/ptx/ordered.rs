@@ -1,6 +1,7 @@
-//! Serial loops that merge values into elements of tables, by the lanes of a warp: a lane takes an
-//! iteration, and lanes that merge into the same element take turns, in the order of the
-//! iterations. So the elements have the bits that one thread would give them.
+//! Serial loops that merge values into elements of tables, by the threads of a block: each takes an
+//! iteration, the warps take turns, and within a warp so do the lanes that merge into the same
+//! element, in the order of the iterations. So the elements have the bits that one thread would
+//! give them.
 //!
 //! ```text
 //! serial e < n {                     lane e of 32 iterations:
@@ -31,7 +32,7 @@ pub(super) const LANES: u32 = 32;
 /// The most bits that lanes vote about.
 const MOST_BITS: u32 = 24;
 
-/// Whether a block of statements has a serial loop that a warp runs.
+/// Whether a block of statements has such a loop.
 pub(super) fn has_ordered(block: &[Statement]) -> bool {
     block.iter().any(|s| matches!(s, Statement::Loop(l) if is_ordered(&l.body)))
 }
@@ -105,8 +106,7 @@ fn is_load_of(statement: &Statement, of: BufferId, element: &[Subscript]) -> Opt
 }
 
 impl Emitter<'_> {
-    /// Runs such a loop by the threads of the block, each of which takes an iteration. The warps take
-    /// turns too.
+    /// Runs such a loop: each thread of the block takes an iteration.
     pub(super) fn in_lanes(&mut self, l: &Loop) {
         let axes = self.axes(&l.dims, &l.body);
         let thread = self.special(Special::Tid);
@@ -258,7 +258,7 @@ impl Emitter<'_> {
         self.b().alike(place)
     }
 
-    /// What lanes that are alike add to an element, if all add the same.
+    /// The sums that lanes add to the element they share, if all add the same value.
     fn lane_sums(&mut self, merge: &Merge<'_>, turn: &Turn) -> Sums {
         let dtype = self.dtype(merge.value);
         let value = self.value(merge.value);
@@ -325,7 +325,7 @@ struct Merge<'s> {
     ticket: Option<Reg>,
 }
 
-/// What lanes add that add the same.
+/// The sums of the equal values that lanes add to an element they share.
 struct Sums {
     /// The sum of the lanes before this one, and of all that are alike.
     before: Reg,

@@ -443,7 +443,7 @@ Operand = Any
 
 
 def lift(value: Any) -> Operand:
-    """What an operand is: a traced array, a size or a number that is known."""
+    """An operand as a traced array, a size or a known number."""
     if isinstance(value, (Traced, Size, Number)):
         return value
     if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):

@@ -19,7 +19,7 @@ np: Any = numpy
 
 
 class Part:
-    """What a subscript does with one axis."""
+    """The effect of a subscript on one axis."""
 
     def __init__(
         self, kind: str, axis: int, start: Any = 0, length: Length = 1, step: int = 1, stop: Length | None = None

@@ -164,7 +164,7 @@ def length_of(a: Any) -> Any:
     return len(a)
 
 
-#: What takes the place of functions of NumPy, and of those built into Python.
+#: Replacements for functions of NumPy, and for those built into Python.
 OURS: dict[int, Any] = {
     id(theirs): ours
     for theirs, ours in [
@@ -267,11 +267,11 @@ def _draws(value: Any) -> bool:
 
 
 def replaced(value: Any, rebinding: Rebinding | None, name: str = "c") -> Any:
-    """What a name of a traced function stands for."""
+    """The value that a name in a traced function stands for."""
     if _draws(value):
         return Random()
     if rebinding is not None and tracing():
-        # What the function computes from arrays outside of it is part of the program.
+        # Values that the function computes from arrays outside of it are part of the program.
         if isinstance(value, np.ndarray) and f"{value.dtype.kind}{value.dtype.itemsize}" in LANGUAGE:
             return capture(value, name)
         if type(value) in (tuple, list):
@@ -333,7 +333,7 @@ class Rebinding:
     def __init__(self, root: types.FunctionType) -> None:
         self._package = (root.__module__ or "").split(".")[0]
         self._known: dict[int, types.FunctionType] = {}
-        #: What names stood for: a dictionary or a cell, the name, and the value.
+        #: The values that names had: a dictionary or a cell, the name, and the value.
         self.guards: list[tuple[Any, str | None, Any]] = []
 
     def takes(self, function: types.FunctionType) -> bool:

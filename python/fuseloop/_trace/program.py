@@ -23,7 +23,7 @@ INDICES = ("i", "j", "k", "l", "p", "q", "r", "s", "u", "v", "w", "z")
 
 
 class Printer:
-    """What an expression needs to print itself."""
+    """The context in which an expression prints itself."""
 
     def __init__(self, args: list[tuple[str, int]], indices: list[str]) -> None:
         self._args = args
@@ -115,7 +115,7 @@ class Parameter:
 
 
 class Trace:
-    """What a function did with its arguments so far."""
+    """The record of the operations of a function on its arguments so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -17,7 +17,7 @@ class Symbol:
         self.now = now
         #: The parameter and its axis.
         self.place = place
-        #: What errors call it before the program is printed.
+        #: Its name in errors before the program is printed.
         self.label = label
         self.name = ""
         self._same: Symbol | None = None

@@ -127,7 +127,7 @@ SAME = frozenset(
 )
 #: Functions that leave integers as they are.
 WHOLE = frozenset(["floor", "ceil", "trunc", "rint"])
-#: What operators of integers are for truth values.
+#: Operators on integers, with those that take their place on truth values.
 OF_BOOLS = {
     "add": "logical_or",
     "multiply": "logical_and",
@@ -156,7 +156,7 @@ def broadcast(shapes: list[tuple[Length, ...]]) -> tuple[Length, ...]:
             both = equate(common[axis], length)
             if both is None and 1 in (now(common[axis]), now(length)):
                 refuse(
-                    f"axes of length `{common[axis]}` and `{length}` meet, one of which is 1 in this call",
+                    f"axes of length `{common[axis]}` and `{length}` meet, and one of them is 1 in this call",
                     "only axes that always have the length 1 are broadcast",
                 )
             if both is None:

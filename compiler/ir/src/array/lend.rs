@@ -18,7 +18,7 @@ use super::{Array, ArrayError, ArrayMut, ArrayRef, Element, Number};
 ///
 /// A type of your own that holds elements can implement it by lending them as an [`ArrayRef`].
 pub trait Input {
-    /// The elements. What is needed only for the call is kept in `room`.
+    /// The elements. `room` keeps memory that only the call needs.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ pub trait Input {
 /// With the feature `ndarray`, also arrays and mutable views of that crate in standard layout;
 /// another layout is [`ArrayError::Layout`].
 pub trait Output {
-    /// The memory. What is needed only for the call is kept in `room`.
+    /// The memory. `room` keeps memory that only the call needs.
     ///
     /// # Errors
     ///
