@@ -294,6 +294,18 @@ class Traced:
         return refuse("the bits of an array as another type cannot be traced", "use x.astype, or a program with bitcast")
 
 
+#: The operators of arithmetic, by the names of Python's methods.
+ARITHMETIC = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+}
+
+
 def _binary(name: str, ufunc: Any) -> None:
     def forward(self: Traced, other: Any) -> Any:
         return operate(ufunc, self, other)
@@ -318,13 +330,7 @@ def _binary(name: str, ufunc: Any) -> None:
 
 
 for _name, _ufunc in {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.true_divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": np.power,
+    **ARITHMETIC,
     "matmul": np.matmul,
     "and": np.bitwise_and,
     "or": np.bitwise_or,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy import dtype as Dtype
 
-from .arrays import Traced, lift
+from .arrays import ARITHMETIC, Traced, lift
 from .errors import refuse
 
 #: Without its types, which know nothing of traced arrays.
@@ -109,13 +109,5 @@ def _operator(name: str, ufunc: Any) -> None:
     setattr(Selected, f"__r{name}__", reflected)
 
 
-for _name, _ufunc in {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.true_divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": np.power,
-}.items():
+for _name, _ufunc in ARITHMETIC.items():
     _operator(_name, _ufunc)
