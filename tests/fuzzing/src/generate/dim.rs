@@ -94,6 +94,16 @@ impl Dim {
         }
     }
 
+    /// The names in it.
+    pub fn names(&self) -> Vec<String> {
+        let parts = self.terms.keys().flatten().map(|atom| match atom {
+            Atom::Name(name) => vec![name.clone()],
+            Atom::Every(_, dim) => dim.names(),
+            Atom::Over(dim, by) => [dim.names(), by.names()].concat(),
+        });
+        parts.flatten().collect()
+    }
+
     /// Whether some part is the quotient of two lengths, or of numbers that may wrap.
     pub fn has_quotient(&self) -> bool {
         self.terms.keys().flatten().any(|atom| match atom {

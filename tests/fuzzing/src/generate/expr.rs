@@ -401,8 +401,8 @@ impl<'a> Writer<'a> {
 
     /// A call of a helper with this result.
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
-        let mut found: Vec<(&Helper, BTreeMap<String, Dim>)> = vec![];
-        for helper in self.helpers {
+        let mut found: Vec<(Helper, BTreeMap<String, Dim>)> = vec![];
+        for helper in self.helpers.iter().flat_map(Helper::instances) {
             // No recurrence may depend on a condition that an access needs, or on a step.
             let chosen = self.in_branch() || self.in_step;
             let alone = chosen && helper.text.contains("let rec");
@@ -411,7 +411,7 @@ impl<'a> Writer<'a> {
                 && !alone
                 && let Some(sizes) = helper.sizes_for(axes, shape)
             {
-                found.push((helper, sizes));
+                found.push((helper.clone(), sizes));
             }
         }
         let (helper, mut sizes) = self.choices.pick(&found)?.clone();
@@ -430,6 +430,6 @@ impl<'a> Writer<'a> {
         if sizes.values().any(|dim| dim.as_constant().is_some_and(|c| c < 2)) {
             return None;
         }
-        Some(self.call_with(helper, &sizes, shape, fuel))
+        Some(self.call_with(&helper, &sizes, shape, fuel))
     }
 }

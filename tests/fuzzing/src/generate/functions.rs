@@ -28,13 +28,35 @@ pub struct Helper {
     pub may_contract: bool,
     /// The names that its results depend on, its parameters among them.
     pub mentions: Names,
+    /// Whether its floats are of the type `float`, so that calls choose among [`FLOATS`].
+    pub is_generic: bool,
 }
+
+/// The types that `float` may be.
+pub const FLOATS: [Dtype; 2] = [Dtype::F32, Dtype::F64];
 
 impl Helper {
     /// Whether its parameters and results are scalars, so that it lifts over arrays.
     pub fn is_scalar(&self) -> bool {
         self.params.iter().all(|(_, _, axes)| axes.is_empty())
             && self.results.iter().all(|(_, _, axes)| axes.is_empty())
+    }
+
+    /// The function as calls in some type see it: for `f64`, with all its floats of that type.
+    pub fn at(&self, ty: Dtype) -> Helper {
+        let mut helper = self.clone();
+        if self.is_generic && ty == Dtype::F64 {
+            let types = helper.params.iter_mut().map(|(_, ty, _)| ty);
+            let types = types.chain(helper.results.iter_mut().map(|(_, ty, _)| ty));
+            types.filter(|ty| **ty == Dtype::F32).for_each(|one| *one = ty);
+        }
+        helper
+    }
+
+    /// The function in each of the types that its calls may choose.
+    pub fn instances(&self) -> Vec<Helper> {
+        let types = if self.is_generic { &FLOATS[..] } else { &FLOATS[..1] };
+        types.iter().map(|ty| self.at(*ty)).collect()
     }
 
     /// The sizes under which a result with these axes has the given shape.
@@ -79,6 +101,8 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     let count = 1 + writer.choices.below(2);
     let rare = writer.choices.chance(35);
     let ty = *writer.choices.pick(if rare { &TYPES } else { &TYPES[..4] }).unwrap_or(&Dtype::F32);
+    let is_general = writer.choices.chance(50);
+    let ty = if is_general { Dtype::F32 } else { ty };
     let mut helper = Helper { name: name.into(), ..Helper::default() };
     if !scalar {
         helper.sizes = vec!["p".into(), "q".into()];
@@ -96,7 +120,8 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
             axes.truncate(1);
         }
         axes.retain(|axis| axis.as_name().is_none_or(|name| helper.sizes.iter().any(|s| s == name)));
-        let ty = if writer.choices.chance(15) { Dtype::I64 } else { ty };
+        let is_number = writer.choices.chance(15) && !(is_general && n == 0);
+        let ty = if is_number { Dtype::I64 } else { ty };
         helper.params.push((["x", "y"][n].into(), ty, axes));
     }
     writer.scope.sizes.clone_from(&helper.sizes);
@@ -140,8 +165,25 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     let params: Vec<String> =
         helper.params.iter().map(|(n, ty, axes)| format!("{n}: {}", type_text(*ty, axes))).collect();
     helper.text = function_text(name, &params, types.as_deref(), &lets, &text);
+    if is_general
+        && let Some(text) = generic(&helper.text, helpers)
+    {
+        helper.text = text;
+        helper.is_generic = true;
+    }
     helper.work = writer.work;
     helper
+}
+
+/// A text with `float` in place of `f32`, if it may stand there: where calls in `f64` are valid,
+/// too.
+pub fn generic(text: &str, helpers: &[Helper]) -> Option<String> {
+    // Bits have a type of one width. Half precision is widened to `f32` alone. A named array of
+    // literals has the type of each use, but `f32` where a reducer takes it.
+    let is_bound = ["bitcast", "f16", "= ["].iter().any(|word| text.contains(word));
+    // A function that is called with a `float` must take both.
+    let calls_other = helpers.iter().any(|other| !other.is_generic && text.contains(&format!("{}(", other.name)));
+    (!is_bound && !calls_other).then(|| text.replace("f32", "float"))
 }
 
 /// A helper's parameter, as a name that a value may depend on.
@@ -155,14 +197,15 @@ impl Writer<'_> {
         let found: Vec<(Helper, Value)> = self
             .helpers
             .iter()
+            .flat_map(Helper::instances)
             .flat_map(|helper| {
-                let (_, ty, axes) = &helper.params[0];
-                let fits = |v: &&Value| {
-                    v.ty == *ty
+                let (_, ty, axes) = helper.params[0].clone();
+                let fits = move |v: &&Value| {
+                    v.ty == ty
                         && v.shape.len() >= axes.len().max(1)
                         && v.shape.iter().all(|d| d.as_constant().is_none())
                 };
-                self.scope.values.iter().rev().filter(fits).map(|v| (helper.clone(), v.clone()))
+                self.scope.values.iter().rev().filter(fits).map(move |v| (helper.clone(), v.clone()))
             })
             .collect();
         let (helper, value) = self.choices.pick(&found)?.clone();
@@ -195,6 +238,9 @@ impl Writer<'_> {
 
     /// A call of a helper under the given sizes, which has the given shape.
     pub fn call_with(&mut self, helper: &Helper, sizes: &BTreeMap<String, Dim>, shape: &[Dim], fuel: usize) -> Piece {
+        if helper.is_generic {
+            self.count(if helper.params[0].1 == Dtype::F64 { "float as f64" } else { "float as f32" });
+        }
         let mut arguments = vec![];
         let adds = helper.text.contains("sum[") || helper.text.contains("mean[");
         for (n, (_, ty, axes)) in helper.params.iter().enumerate() {

@@ -32,7 +32,7 @@ pub use choice::Choices;
 use data::Random;
 pub use dim::Dim;
 use expr::Writer;
-use functions::{Helper, function_text, type_text};
+use functions::{Helper, function_text, generic, type_text};
 use piece::Piece;
 use scope::{Scope, Value};
 
@@ -157,6 +157,10 @@ impl Recipe {
         let mut lets = vec![];
         let mut work = vec![];
         let mut constructs = BTreeSet::new();
+        let alone: Vec<&str> = params.iter().flat_map(|p| &p.shape).filter_map(Dim::as_name).collect();
+        if sizes.iter().any(|size| size != "count" && !alone.contains(&size.as_str())) {
+            constructs.insert("solved length");
+        }
         for words in &self.lets {
             let mut writer = Writer::new(words, scope, &helpers);
             writer.loops_apart = true;
@@ -215,7 +219,11 @@ impl Recipe {
                     }
                     (types, _) => types,
                 };
-                source.push_str(&function_text("main", &heads, after.as_deref(), &lets, &result));
+                let main = function_text("main", &heads, after.as_deref(), &lets, &result);
+                let takes_floats = (10..14).contains(&kind) && params.iter().any(|param| param.ty == Dtype::F32);
+                let general = if takes_floats { generic(&main, &helpers) } else { None };
+                constructs.extend(general.is_some().then_some("entry over float"));
+                source.push_str(general.as_ref().unwrap_or(&main));
             }
         }
         // Functions of the file shadow those of the language.
@@ -323,8 +331,10 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
             }
         }
         for dim in &shape {
-            if let Some(name) = dim.as_name().filter(|name| !sizes.iter().any(|s| s == name)) {
-                sizes.push(name.to_owned());
+            for name in dim.names() {
+                if !sizes.contains(&name) {
+                    sizes.push(name);
+                }
             }
         }
         let name = if role == ParamRole::Size { "count".to_owned() } else { name };
@@ -341,13 +351,25 @@ fn params(choices: &mut Choices<'_>) -> (Vec<Param>, Vec<String>) {
 fn axis(choices: &mut Choices<'_>, names: &[&str], bound: &[String]) -> Dim {
     let name = Dim::name(choices.pick(names).unwrap_or(&"n"));
     let known: Vec<Dim> = bound.iter().map(|name| Dim::name(name)).collect();
-    match (choices.below(24), known.as_slice()) {
+    match (choices.below(26), known.as_slice()) {
         (18, _) => Dim::constant(3),
         (19, [first, ..]) => first.offset(1),
         (20, [first, ..]) => first.times(&Dim::constant(2)),
         (21, [first, second, ..]) => first.times(second),
         (22, [first, ..]) => first.every(2),
         (23, [first, second, ..]) => first.over(second),
+        // A name that no axis has alone is solved for.
+        (24 | 25, _) => {
+            let by = Dim::constant(choices.weighted(&[(3, 2), (2, 1), (2, 3)]).unwrap_or(2));
+            let more = match choices.below(6) {
+                0 | 1 => Dim::constant(1),
+                2 => Dim::constant(-1),
+                3 => Dim::constant(2),
+                4 => choices.pick(&known).cloned().unwrap_or_default(),
+                _ => Dim::default(),
+            };
+            name.times(&by).plus(&more)
+        }
         _ => name,
     }
 }
