@@ -6,6 +6,7 @@ use super::dim::Dim;
 use super::expr::Writer;
 use super::piece::{Level, Names, Piece};
 use super::scope::{Index, Value};
+use super::statement::INDICES;
 
 impl Writer<'_> {
     /// `if i > 0 then x[i - 1] else e`, or `if i <= 0 then e else x[i - 1]`
@@ -64,6 +65,70 @@ impl Writer<'_> {
         then.uses.extend(array.uses);
         let otherwise = self.literal(ty);
         Some(if_piece(&condition, &then, &otherwise, ty, &[]))
+    }
+
+    /// `let (a, b)[i] = if c then (e, f) else (g, h)`
+    pub fn chosen(&mut self) -> String {
+        let ty = self.some_type();
+        let mut shape = self.some_shape_of(ty);
+        shape.truncate(2);
+        let other = self.some_type();
+        if self.choices.chance(40) {
+            let second = if self.choices.chance(50) { shape.clone() } else { self.some_shape_of(other) };
+            let (text, parts) = self.branches(&[(ty, shape), (other, second)]);
+            let names = self.bind_all(&[], &[], parts);
+            return format!("let ({}) = {text}", names.join(", "));
+        }
+        let indices = shape.iter().zip(INDICES).map(|(dim, name)| Index::new(name, dim.clone()));
+        self.scope.indices = indices.collect();
+        let (text, parts) = self.branches(&[(ty, vec![]), (other, vec![])]);
+        let indices = std::mem::take(&mut self.scope.indices);
+        let explicit = self.choices.chance(30);
+        let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit, Dim::clone)).collect();
+        let names = self.bind_all(&indices, &shape, parts);
+        format!("let ({})[{}] = {text}", names.join(", "), binders.join(", "))
+    }
+
+    /// `if c then (e, f) else (g, h)`, or with more branches, and the facts about each part.
+    pub fn branches(&mut self, types: &[(Dtype, Vec<Dim>)]) -> (String, Vec<Piece>) {
+        self.count("tuple in branches");
+        let shape = &types[0].1;
+        let is_one = types.iter().all(|(_, other)| other == shape);
+        let whole = if is_one && self.choices.chance(20) { 0 } else { shape.len() };
+        let condition = self.expr(Dtype::Bool, &shape[whole..], 2);
+        let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
+        // A reduction in a branch may be computed for each element.
+        let before = self.work.len();
+        let more = self.choices.chance(15);
+        let mut thens = vec![];
+        let mut others = vec![];
+        for (ty, shape) in types {
+            if more {
+                thens.push(self.expr(*ty, shape, 2));
+            } else {
+                let (then, otherwise) = self.two(*ty, shape, 2);
+                thens.push(then);
+                others.push(otherwise);
+            }
+        }
+        let tuple = |parts: &[Piece]| {
+            let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+            format!("({})", texts.join(", "))
+        };
+        let mut otherwise = tuple(&others);
+        if more {
+            (otherwise, others) = self.branches(types);
+        }
+        let product = |shape: &Vec<Dim>| shape.iter().fold(Dim::constant(1), |product, dim| product.times(dim));
+        let elements = types.iter().fold(Dim::default(), |sum, (_, shape)| sum.plus(&product(shape)));
+        for work in &mut self.work[before..] {
+            *work = work.times(&elements);
+        }
+        self.unguard(guarded);
+        let text = format!("if {} then {} else {otherwise}", condition.within(Level::Or), tuple(&thens));
+        let parts = thens.iter().zip(&others).zip(types);
+        let parts = parts.map(|((then, other), (ty, shape))| if_piece(&condition, then, other, *ty, shape));
+        (text, parts.collect())
     }
 
     /// Marks the indices of a condition as guarded and returns those that were not guarded before.

@@ -364,7 +364,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Two expressions of one type, one of them with exactly the shape.
-    fn two(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> (Piece, Piece) {
+    pub fn two(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> (Piece, Piece) {
         let exact = self.expr(ty, shape, fuel);
         let other = self.operand(ty, shape, fuel.saturating_sub(1));
         if self.choices.chance(30) { (other, exact) } else { (exact, other) }

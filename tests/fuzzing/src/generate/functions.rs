@@ -165,9 +165,7 @@ pub fn helper(words: &[u16], name: &str, helpers: &[Helper]) -> Helper {
     let params: Vec<String> =
         helper.params.iter().map(|(n, ty, axes)| format!("{n}: {}", type_text(*ty, axes))).collect();
     helper.text = function_text(name, &params, types.as_deref(), &lets, &text);
-    if is_general
-        && let Some(text) = generic(&helper.text, helpers)
-    {
+    if is_general && let Some(text) = generic(&helper.text, helpers) {
         helper.text = text;
         helper.is_generic = true;
     }

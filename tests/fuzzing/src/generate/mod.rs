@@ -183,7 +183,9 @@ impl Recipe {
         if self.data % 16 == 5 {
             source.push_str("@fast\n");
         }
-        let is_single = !result.starts_with('(') && types.as_deref().is_none_or(|types| !types.starts_with('('));
+        let is_single = !result.starts_with('(')
+            && !result.contains("then (")
+            && types.as_deref().is_none_or(|types| !types.starts_with('('));
         match self.data % 32 {
             // Called through many functions, each of which calls the next.
             3 if is_single => {
@@ -386,10 +388,15 @@ impl Writer<'_> {
                 let parts: Vec<&Value> = values.iter().take(2 + self.choices.below(3)).collect();
                 let named = self.choices.chance(60);
                 let names = ["s", "t", "u", "v"];
+                let chosen: Vec<(Dtype, Vec<Dim>)> = parts.iter().map(|v| (v.ty, v.shape.clone())).collect();
                 let types: Vec<String> =
                     parts.iter().zip(names).map(|(v, name)| format!("{name}: {}", type_text(v.ty, &v.shape))).collect();
-                let result: Vec<&str> = parts.iter().map(|v| v.name.as_str()).collect();
-                (named.then(|| format!("({})", types.join(", "))), format!("({})", result.join(", ")))
+                let result: Vec<String> = parts.iter().map(|v| v.name.clone()).collect();
+                let types = named.then(|| format!("({})", types.join(", ")));
+                if self.choices.chance(8) {
+                    return (types, self.branches(&chosen).0);
+                }
+                (types, format!("({})", result.join(", ")))
             }
             (latest, choice) => {
                 let (ty, shape) = match latest {

@@ -10,6 +10,9 @@ use super::scope::Value;
 /// The index of rows.
 const ROW: &str = "i";
 
+/// A sort goes over its elements about as often as this.
+const PASSES: i64 = 8;
+
 impl Writer<'_> {
     /// A `let` of elements of a value in order: of all of a vector, or of each row of a matrix.
     pub fn sorted(&mut self) -> Option<String> {
@@ -30,6 +33,7 @@ impl Writer<'_> {
             Piece { uses: of.uses.clone(), ..Piece::atom(text, ty, &shape) }
         };
         let all = std::slice::from_ref(&length);
+        self.work.push(of.shape.iter().fold(Dim::constant(PASSES), |product, dim| product.times(dim)));
         Some(match self.choices.below(7) {
             0 => {
                 self.count("sort");

@@ -11,7 +11,7 @@ use super::scope::{Index, Value};
 const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "a2", "b2", "c2", "d2", "e2"];
 
 /// Names of the indices of a `let`.
-const INDICES: [&str; 3] = ["i", "j", "l"];
+pub const INDICES: [&str; 3] = ["i", "j", "l"];
 
 /// The form of a `let`.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,7 @@ enum Form {
     Whole,
     Indexed,
     Pair,
+    Chosen,
     ExclusivePrefix,
     Reduction,
     Contraction,
@@ -41,6 +42,7 @@ impl Writer<'_> {
             (5, Form::Whole),
             (10, Form::Indexed),
             (1, Form::Pair),
+            (3, Form::Chosen),
             (1, Form::ExclusivePrefix),
             (9, Form::Reduction),
             (3, Form::Contraction),
@@ -72,6 +74,7 @@ impl Writer<'_> {
             }
             Form::Indexed => Some(self.indexed()),
             Form::Pair => Some(self.pair()),
+            Form::Chosen => Some(self.chosen()),
             Form::ExclusivePrefix => {
                 let dim = self.some_dim().offset(1);
                 self.count("exclusive prefix");
@@ -180,18 +183,24 @@ impl Writer<'_> {
         let explicit = self.choices.chance(30);
         let binders: Vec<String> = indices.iter().map(|index| index.binder(explicit, Dim::clone)).collect();
         let text = format!("({}, {})", first.text, second.text);
+        let names = self.bind_all(&indices, &dims, vec![first, second]);
+        format!("let ({})[{}] = {text}", names.join(", "), binders.join(", "))
+    }
+
+    /// Makes several values visible, each with `dims` before its own axes, and returns their names.
+    pub fn bind_all(&mut self, indices: &[Index], dims: &[Dim], pieces: Vec<Piece>) -> Vec<String> {
         let mut names = vec![];
-        for mut piece in [first, second] {
-            for index in &indices {
+        for mut piece in pieces {
+            for index in indices {
                 piece.uses.remove(&index.name);
             }
-            piece.shape.clone_from(&dims);
+            piece.shape = [dims, &piece.shape].concat();
             let bound = self.bind("", piece, None);
             names.extend(
                 bound.strip_prefix("let ").and_then(|rest| rest.split_once(' ')).map(|(name, _)| name.to_owned()),
             );
         }
-        format!("let ({})[{}] = {text}", names.join(", "), binders.join(", "))
+        names
     }
 
     fn indexed(&mut self) -> String {
