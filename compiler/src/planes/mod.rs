@@ -42,7 +42,7 @@ pub fn planes(checked: &Checked) -> Option<Checked> {
     let reads = Reads::new(checked);
     let plan = |id| Some((id, Plan::new(checked, &reads, id)?));
     let plans: BTreeMap<RecurrenceId, Plan> = checked.recurrences.keys().filter_map(plan).collect();
-    if plans.is_empty() { None } else { Some(rewrite::rewrite(checked, &plans)) }
+    if plans.is_empty() { None } else { rewrite::rewrite(checked, &plans) }
 }
 
 /// A read of an element of an array of a recurrence.
@@ -213,7 +213,7 @@ impl Planes {
 /// Whether the bodies are made of what can be copied into a loop: no loop or other recurrence that
 /// depends on an element's indices, and nothing that ends where the deciding index says.
 fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
-    let own = varying(checked, std::iter::once(recurrence));
+    let own = varying(checked, std::iter::once(recurrence), true);
     let deciding: Vec<IndexId> = (0..recurrence.equations.len()).flat_map(|k| recurrence.deciding(k)).collect();
     let ends_at = |index: IndexId| match &checked.indices[index].extent {
         Extent::Affine(extent) => extent.terms().iter().any(|(index, _)| deciding.contains(index)),
@@ -247,10 +247,30 @@ fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
     })
 }
 
-/// The expressions that belong to one element or plane of an array of these recurrences: those that
-/// depend on its indices, on earlier elements, or on a condition in its body, and those within such
-/// a one that depend on the indices that it binds.
-fn varying<'c>(checked: &'c Checked, recurrences: impl Iterator<Item = &'c Recurrence>) -> SecondaryMap<ExprId, bool> {
+/// The expressions that belong to one element or plane of an array of these recurrences.
+struct Varying {
+    /// Those that depend on its indices or on earlier elements, and those within such a one that
+    /// depend on the indices that it binds.
+    dependent: SecondaryMap<ExprId, bool>,
+    /// Those too, and those under a condition that a body needs. The condition may stand in the
+    /// body, where a step decides it, or in an array that the body reads, which others may read
+    /// too.
+    copied: SecondaryMap<ExprId, bool>,
+}
+
+impl Varying {
+    fn new(checked: &Checked, plans: &BTreeMap<RecurrenceId, Plan>) -> Varying {
+        let of =
+            |under_conditions| varying(checked, plans.keys().map(|id| &checked.recurrences[*id]), under_conditions);
+        Varying { dependent: of(false), copied: of(true) }
+    }
+}
+
+fn varying<'c>(
+    checked: &'c Checked,
+    recurrences: impl Iterator<Item = &'c Recurrence>,
+    under_conditions: bool,
+) -> SecondaryMap<ExprId, bool> {
     let equations: Vec<&Equation> = recurrences.flat_map(|recurrence| &recurrence.equations).collect();
     let own: BTreeSet<IndexId> = equations.iter().flat_map(|equation| equation.indices.iter().copied()).collect();
     let mut inside: SecondaryMap<ExprId, bool> = SecondaryMap::new();
@@ -284,7 +304,7 @@ fn varying<'c>(checked: &'c Checked, recurrences: impl Iterator<Item = &'c Recur
                 one |= matches!(&checked.indices[index].extent, Extent::Affine(extent) if mentions(extent));
             }
             checked.for_each_operand(&expr.kind, |operand| one |= varies[operand]);
-            if one || inside[id] && expr.guard != Checked::TOP {
+            if one || under_conditions && inside[id] && expr.guard != Checked::TOP {
                 varies[id] = true;
                 bound.extend(checked.bound(&expr.kind).filter(|index| !indices.contains(index)));
             }

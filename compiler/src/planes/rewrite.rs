@@ -14,7 +14,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Dtype, Origin, Scalar, Size};
 
 use super::instance::{Instance, Point};
-use super::{Plan, array_of, varying};
+use super::{Plan, Varying, array_of};
 
 /// The planes of an array by how many steps ago they were computed, as far as they are known.
 pub(super) type Known = Vec<Option<ExprId>>;
@@ -26,26 +26,26 @@ pub(super) struct Rewrite<'c> {
     pub new: Checked,
     /// The expressions that are copied once.
     pub ids: SecondaryMap<ExprId, PackedOption<ExprId>>,
-    /// The expressions of bodies that become steps, which are copied for each use.
+    /// The expressions of bodies that become steps, which are copied for each plane.
     pub varies: SecondaryMap<ExprId, bool>,
     /// The last states of the loops so far.
     last: BTreeMap<RecurrenceId, Vec<Known>>,
 }
 
-/// The program with a loop for each plan.
-pub(super) fn rewrite(old: &Checked, plans: &BTreeMap<RecurrenceId, Plan>) -> Checked {
-    let varies = varying(old, plans.keys().map(|id| &old.recurrences[*id]));
+/// The program with a loop for each plan; `None` if a result cannot be copied.
+pub(super) fn rewrite(old: &Checked, plans: &BTreeMap<RecurrenceId, Plan>) -> Option<Checked> {
+    let Varying { dependent, copied: varies } = Varying::new(old, plans);
     let new = Checked { exprs: PrimaryMap::new(), ..old.clone() };
     let mut rewrite = Rewrite { old, plans, new, ids: SecondaryMap::new(), varies, last: BTreeMap::new() };
     let mut places: SecondaryMap<ExprId, ExprId> = SecondaryMap::with_default(ExprId::from_u32(0));
     for id in old.exprs.keys() {
         places[id] = rewrite.new.exprs.next_key();
-        if !rewrite.varies[id] {
+        if !dependent[id] {
             rewrite.ids[id] = rewrite.expression(id).into();
         }
     }
     rewrite.finish(&places);
-    rewrite.new
+    (rewrite.new.results.len() == old.results.len()).then_some(rewrite.new)
 }
 
 impl Rewrite<'_> {
