@@ -32,6 +32,10 @@ pub struct Writer<'a> {
     pub loops_apart: bool,
     /// Whether it is in the step of a loop.
     pub in_step: bool,
+    /// How many loops of expressions are around it.
+    pub loops_around: usize,
+    /// Whether the innermost of these is the loop that it is a step of.
+    pub in_inner: bool,
 }
 
 /// The form of an expression at its top.
@@ -57,6 +61,7 @@ enum Form {
     Call,
     ArrayLiteral,
     Picked,
+    Loop,
 }
 
 /// The comparisons.
@@ -71,7 +76,21 @@ impl<'a> Writer<'a> {
         let (work, constructs) = (vec![], BTreeSet::new());
         let choices = Choices::new(words);
         let (shadows, loops_apart, in_step) = (true, false, false);
-        Writer { choices, scope, helpers, work, constructs, reducers: 0, shadows, loops_apart, in_step }
+        let (loops_around, in_inner) = (0, false);
+        let reducers = 0;
+        Writer {
+            choices,
+            scope,
+            helpers,
+            work,
+            constructs,
+            reducers,
+            shadows,
+            loops_apart,
+            in_step,
+            loops_around,
+            in_inner,
+        }
     }
 
     /// Notes that a construct occurs.
@@ -115,6 +134,7 @@ impl<'a> Writer<'a> {
             (when(ty == Dtype::I64 && scalar, 2), Form::Size),
             (when(!self.helpers.is_empty(), 7), Form::Call),
             (when(indexed && scalar, 2), Form::Picked),
+            (when(scalar && self.may_loop(ty), 3), Form::Loop),
             (
                 when(shape.len() == 1 && shape[0].as_constant().is_some_and(|c| (1..5).contains(&c)), 3),
                 Form::ArrayLiteral,
@@ -253,6 +273,7 @@ impl<'a> Writer<'a> {
                 };
                 Piece { ty, ..piece }
             }
+            Form::Loop => self.loop_in_expression(ty, fuel),
             Form::Size => self.size(),
             Form::Call => self.call(ty, shape, fuel).unwrap_or_else(|| self.atom(ty, shape)),
             Form::ArrayLiteral => self.array_literal(ty, shape[0].as_constant().unwrap_or(1), fuel),

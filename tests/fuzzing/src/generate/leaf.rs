@@ -7,6 +7,7 @@ use super::dim::Dim;
 use super::expr::{COMPARISONS, Writer};
 use super::piece::{Level, Piece};
 use super::scope::Value;
+use super::sorted::PASSES;
 
 const FLOAT_LITERALS: [&str; 14] =
     ["1", "2", "0.5", "3", "0", "1.5", "0.1", "10", "1e-3", "100.0", "pi", "2.5e6", "inf", "nan"];
@@ -172,6 +173,9 @@ impl Writer<'_> {
         }
         let (construct, piece) = self.choices.pick(&found)?.clone();
         self.count(construct);
+        if construct.ends_with("sort") {
+            self.loops(&[shape, &[Dim::constant(PASSES)]].concat());
+        }
         Some(piece)
     }
 

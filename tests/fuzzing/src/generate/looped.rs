@@ -9,14 +9,14 @@ use super::piece::{Level, Piece};
 use super::scope::Value;
 
 /// The element types of states.
-const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::I64, Dtype::F64, Dtype::I32];
+pub const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::I64, Dtype::F64, Dtype::I32];
 
 /// The names of a state and of the number of a step. Other names are shorter.
-const STATE: &str = "state";
-const STEP: &str = "step";
+pub const STATE: &str = "state";
+pub const STEP: &str = "step";
 
 /// A limit on the steps of a loop.
-const MOST: i64 = 4;
+pub const MOST: i64 = 4;
 
 /// The parts of a loop that depend on how it ends.
 struct Ending {
@@ -32,6 +32,9 @@ impl Writer<'_> {
         self.count("loop");
         let ty = self.choices.pick(&TYPES).copied().unwrap_or(Dtype::F32);
         let shape = self.some_shape_of(ty);
+        if self.choices.chance(15) {
+            return self.exchanged(ty, &shape);
+        }
         let from = self.work.len();
         let mut counts = false;
         let text = if self.choices.chance(50) {
@@ -63,7 +66,8 @@ impl Writer<'_> {
         let hidden = self.begin_step(ty, shape);
         let (state, step) = (Piece::atom(STATE, ty, shape), Piece::call(ty.name(), &[&self.step()], ty, &[]));
         let add = |a: &Piece, b: &Piece| Piece::binary(a, "+", b, Level::Add, ty, shape);
-        let next = match self.choices.below(6) {
+        let next = match self.choices.below(12) {
+            6.. => self.nested_step(&outside, ty, shape),
             0 => add(&state, &outside),
             1 => Piece::call("min", &[&state, &outside], ty, shape),
             2 => Piece::binary(&outside, "-", &state, Level::Add, ty, shape),
@@ -78,13 +82,17 @@ impl Writer<'_> {
             _ => add(&Piece::binary(&state, "*", &outside, Level::Mul, ty, shape), &step),
         };
         self.end_step(hidden);
-        let body = if counted { format!("({}, {STEP} + 1)", next.text) } else { next.text.clone() };
+        let body = match (counted, next.text.rsplit_once("; ")) {
+            (false, _) => next.text.clone(),
+            (true, Some((lets, result))) if next.text.starts_with("let ") => format!("{lets}; ({result}, {STEP} + 1)"),
+            (true, _) => format!("({}, {STEP} + 1)", next.text),
+        };
         let text = format!("loop {STATE} = {}{head} {{ {body} }}", first.text);
         Piece { level: Level::If, ..Piece::atom(text, ty, shape) }.using(&[&first, &outside, &next])
     }
 
     /// An expression that is not of literals alone.
-    fn typed(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
+    pub fn typed(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
         let piece = self.expr(ty, shape, 2);
         if piece.literal { Piece::call(ty.name(), &[&piece], ty, shape) } else { piece }
     }

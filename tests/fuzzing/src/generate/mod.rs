@@ -15,6 +15,7 @@ mod functions;
 mod idiom;
 mod leaf;
 mod looped;
+mod nested;
 mod piece;
 mod recurrence;
 mod reduce;

@@ -11,7 +11,7 @@ use super::scope::Value;
 const ROW: &str = "i";
 
 /// A sort goes over its elements about as often as this.
-const PASSES: i64 = 8;
+pub const PASSES: i64 = 8;
 
 impl Writer<'_> {
     /// A `let` of elements of a value in order: of all of a vector, or of each row of a matrix.

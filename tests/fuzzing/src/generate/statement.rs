@@ -54,7 +54,7 @@ impl Writer<'_> {
             (if self.helpers.is_empty() { 0 } else { 8 }, Form::Call),
             (16, Form::Idiom),
             (3, Form::Recurrence),
-            (if self.loops_apart { 4 } else { 0 }, Form::Loop),
+            (if self.loops_apart { 7 } else { 0 }, Form::Loop),
             (2, Form::Sorted),
         ];
         match self.choices.weighted(&forms) {
