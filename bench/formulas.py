@@ -244,6 +244,41 @@ def heat_1d(xp, u0):
     return xp.repeat(100, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
 
 
+def short_steps(xp, u0):
+    return xp.repeat(1000, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
+
+
+def kmeans(xp, x, first):
+    def step(centre):
+        # The square of x is the same for all centres.
+        nearest = ((centre * centre).sum(1) - 2 * (x @ centre.T)).argmin(1)
+        count = xp.count_by_key(nearest, len(centre))[:, None]
+        total = xp.rows_by_key(x, nearest, len(centre))
+        return xp.where(count > 0, total / (count + (count == 0)), centre)
+
+    return xp.repeat(20, step, first)
+
+
+def laplacian(xp, u):
+    y = 4 * u
+    y = xp.added(y, slice(1, None), -u[:-1])
+    y = xp.added(y, slice(None, -1), -u[1:])
+    y = xp.added(y, (slice(None), slice(1, None)), -u[:, :-1])
+    return xp.added(y, (slice(None), slice(None, -1)), -u[:, 1:])
+
+
+def conjugate_gradient(xp, b):
+    def step(state):
+        x, r, p, rr = state
+        ap = laplacian(xp, p)
+        by = rr / (p * ap).sum()
+        r = r - by * ap
+        rest = (r * r).sum()
+        return x + by * p, r, r + rest / rr * p, rest
+
+    return xp.repeat(100, step, (b * 0, b, b, (b * b).sum()))[0]
+
+
 def rnn(xp, x, w, u):
     seen = x @ w
     return xp.scan(lambda s, seen: xp.tanh(0.05 * (seen + s @ u)), 0 * seen[0], seen)
@@ -324,6 +359,11 @@ class Namespace:
         copy[at] = values
         return copy
 
+    def added(self, u, at, values):
+        """u with values added to one part; u is not needed any more."""
+        u[at] += values
+        return u
+
     def repeat(self, times, step, state):
         for _ in range(times):
             state = step(state)
@@ -350,6 +390,9 @@ class NumPy(Namespace):
 
     def count_by_key(self, key, keys):
         return self.module.bincount(key, minlength=keys)
+
+    def rows_by_key(self, x, key, keys):
+        return (key == self.module.arange(keys)[:, None]).astype(x.dtype) @ x
 
     def numbers(self, x):
         return self.module.argsort(x, kind="stable")
@@ -411,6 +454,9 @@ class Jax(Namespace):
     def count_by_key(self, key, keys):
         return self.module.bincount(key, length=keys)
 
+    def rows_by_key(self, x, key, keys):
+        return self.jax.ops.segment_sum(x, key, keys)
+
     def numbers(self, x):
         return self.module.argsort(x)
 
@@ -419,6 +465,9 @@ class Jax(Namespace):
 
     def inside(self, u, at, values):
         return u.at[at].set(values)
+
+    def added(self, u, at, values):
+        return u.at[at].add(values)
 
     def repeat(self, times, step, state):
         return self.jax.lax.fori_loop(0, times, lambda _, state: step(state), state)
@@ -461,6 +510,9 @@ class Torch(Namespace):
 
     def count_by_key(self, key, keys):
         return self.module.bincount(key, minlength=keys)
+
+    def rows_by_key(self, x, key, keys):
+        return self.module.zeros(keys, x.shape[1], dtype=x.dtype).index_add_(0, key, x)
 
     def max(self, x):
         return x.amax(-1, keepdim=True)

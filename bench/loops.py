@@ -495,6 +495,80 @@ def heat_1d(u0, out):
     out[:] = old
 
 
+def short_steps(u0, out):
+    old, new = u0.copy(), u0.copy()
+    for _ in range(1000):
+        for i in range(1, old.size - 1):
+            new[i] = HALF * old[i] + QUARTER * (old[i - 1] + old[i + 1])
+        old, new = new, old
+    out[:] = old
+
+
+loops(short_steps, parallel=False)
+
+
+@loops
+def kmeans(x, first, out):
+    n, d = x.shape
+    k = first.shape[0]
+    parts = 64
+    out[:] = first
+    for _ in range(20):
+        totals = np.zeros((parts, k, d), np.float32)
+        counts = np.zeros((parts, k), np.int64)
+        for part in prange(parts):
+            for i in range(n * part // parts, n * (part + 1) // parts):
+                nearest, least = 0, f32(np.inf)
+                for j in range(k):
+                    distance = ZERO
+                    for p in range(d):
+                        one = x[i, p] - out[j, p]
+                        distance += one * one
+                    if distance < least:
+                        nearest, least = j, distance
+                counts[part, nearest] += 1
+                for p in range(d):
+                    totals[part, nearest, p] += x[i, p]
+        for j in range(k):
+            count = counts[:, j].sum()
+            if count > 0:
+                for p in range(d):
+                    out[j, p] = totals[:, j, p].sum() / f32(count)
+
+
+@loops
+def conjugate_gradient(b, out):
+    n, m = b.shape
+    r, p, ap = b.copy(), b.copy(), np.empty_like(b)
+    out[:] = ZERO
+    rr = ZERO
+    for i in prange(n):
+        for j in range(m):
+            rr += b[i, j] * b[i, j]
+    for _ in range(100):
+        product = ZERO
+        for i in prange(n):
+            for j in range(m):
+                y = FOUR * p[i, j]
+                y -= p[i - 1, j] if i > 0 else ZERO
+                y -= p[i + 1, j] if i + 1 < n else ZERO
+                y -= p[i, j - 1] if j > 0 else ZERO
+                y -= p[i, j + 1] if j + 1 < m else ZERO
+                ap[i, j] = y
+                product += p[i, j] * y
+        by, rest = rr / product, ZERO
+        for i in prange(n):
+            for j in range(m):
+                out[i, j] += by * p[i, j]
+                r[i, j] -= by * ap[i, j]
+                rest += r[i, j] * r[i, j]
+        factor = rest / rr
+        for i in prange(n):
+            for j in range(m):
+                p[i, j] = r[i, j] + factor * p[i, j]
+        rr = rest
+
+
 @loops
 def spmv(ptr, col, val, x, out):
     for r in prange(ptr.size - 1):

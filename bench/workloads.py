@@ -276,6 +276,23 @@ add(
 )
 add("heat", "steps", {"400sq": (400, 400), "4096sq": (4096, 4096)}, lambda n, m: [Input("u0", (n, m))], same())
 add("heat_1d", "steps", {"1e6": 1_000_000, "16M": 16 * M}, lambda n: [Input("u0", (n,))], same())
+add("short_steps", "steps", {"64": 64}, vectors("u0"), same())
+add(
+    "kmeans",
+    "steps",
+    {"1e5x16k16": (100_000, 16, 16), "1e6x8k10": (1_000_000, 8, 10)},
+    lambda n, d, k: [Input("x", (n, d)), Input("first", (k, d))],
+    lambda n, d, k: [(k, d)],
+    tolerance=1e-2,  # points between two centres go to either
+)
+add(
+    "conjugate_gradient",
+    "steps",
+    {"256sq": 256, "1024sq": 1024, "4096sq": 4096},
+    lambda n: [Input("b", (n, n))],
+    lambda n: [(n, n)],
+    tolerance=1e-2,
+)
 add(
     "rnn",
     "steps",

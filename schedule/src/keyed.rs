@@ -18,6 +18,11 @@
 //! tables in scratch that it then combines. If the group is complete, it takes an element of each
 //! chunk in turn: an addition to an element of a table waits for the one before it, and in this way
 //! several are under way at once even if all elements have the same key.
+//!
+//! With many keys there are few chunks, too few for a GPU: there, each takes its elements by ranges
+//! of keys (`bins`).
+
+mod bins;
 
 use ir::nest::{
     Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
@@ -26,7 +31,7 @@ use ir::nest::{
 use ir::order::KEYED_CHUNK;
 use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
-use ir::sched::Machine;
+use ir::sched::{Keyed, Machine};
 use ir::{Affine, BinaryOp, CompareOp, Monoid, Order, Scalar, Size, visit};
 
 use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
@@ -48,20 +53,29 @@ pub fn expand(
     let lengths: Vec<Size> = inner.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let elements = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
     let chunk = Size::keyed_chunk(keys);
-    let (each, count) = (machine.keyed_group, elements.ceil_div(&chunk));
-    // 1 if chunks are taken in groups, else 0. (The quotient is at most that of the least chunk.)
-    let grouped = match each {
-        1 => Size::constant(0),
-        _ => Size::constant(GROUPED).floor_div(&chunk).ceil_div(&Size::constant(GROUPED / KEYED_CHUNK)),
+    let count = elements.ceil_div(&chunk);
+    // 1 if chunks are taken in groups, or by bins, else 0. (The quotient is at most that of the
+    // least chunk.)
+    let none = Size::constant(0);
+    let (each, grouped, binned) = match machine.keyed {
+        Keyed::Groups(each) => {
+            let fits = Size::constant(GROUPED).floor_div(&chunk).ceil_div(&Size::constant(GROUPED / KEYED_CHUNK));
+            (each, fits, none)
+        }
+        Keyed::Bins if bins::key(program, inner, *row).is_some() => (1, none, bins::pay(keys)),
+        Keyed::Bins => (1, none.clone(), none),
     };
     let groups = &grouped * &count.ceil_div(&Size::constant(each));
-    let singles = &(&Size::constant(1) - &grouped) * &count;
-    let rows = &groups + &singles;
+    let singles = &(&(&Size::constant(1) - &grouped) - &binned) * &count;
+    let rows = &(&groups + &singles) + &(&binned * &count);
     let tables = tables(program, inner, *row, &rows);
     let maker = Maker { program, kernel };
     let mut expansion =
-        Expansion { maker, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
+        Expansion { maker, outer, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
     let mut loops = vec![];
+    if !binned.is_zero() {
+        loops.extend(expansion.bins(&binned));
+    }
     for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
         let mut dims = vec![(expansion.maker.index("chunk"), Extent::size(count))];
         let body = if each == 1 { expansion.one_chunk(dims[0].0) } else { expansion.group(dims[0].0, each) };
@@ -124,6 +138,8 @@ fn tables(program: &mut Program, l: &Loop, row: usize, count: &Size) -> Vec<Tabl
 /// A reduction by key on its way to loops over chunks.
 struct Expansion<'a> {
     maker: Maker<'a>,
+    /// The indices of the parallel loop around it.
+    outer: &'a [(IndexId, Extent)],
     /// The statements before it in the parallel loop around it, which store nothing.
     before: &'a [Statement],
     inner: &'a Loop,
@@ -187,7 +203,7 @@ impl Expansion<'_> {
                 let start = Affine::size(&self.chunk * &Size::constant(number));
                 let at = first.add(&start).add(&Affine::index(element));
                 let place = places(&Subscript::Affine(Affine::constant(number)));
-                several.extend(self.element(at, &place));
+                several.extend(self.element(Subscript::Affine(at), &place));
             }
             let dims = vec![(element, Extent::Value(together))];
             body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: several }));
@@ -219,19 +235,19 @@ impl Expansion<'_> {
         let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.maker.define(body, Op::Affine(a)));
         let length = self.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
         let element = self.maker.index("element");
-        let elements = self.element(first.add(&Affine::index(element)), places);
+        let elements = self.element(Subscript::Affine(first.add(&Affine::index(element))), places);
         let dims = vec![(element, Extent::Value(length))];
         body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: elements }));
     }
 
     /// The body of the keyed loop for the element of a number. It scatters to `places`.
-    fn element(&mut self, number: Affine<IndexId>, places: &[Place]) -> Block {
+    fn element(&mut self, number: Subscript, places: &[Place]) -> Block {
         let mut out = vec![];
         let mut at = vec![];
         if let [_] = self.lengths[..] {
-            at.push(Subscript::Affine(number));
+            at.push(number);
         } else {
-            let mut rest = self.maker.define(&mut out, Op::Affine(number));
+            let mut rest = self.maker.value(&mut out, &number);
             for length in self.lengths.clone().into_iter().skip(1).rev() {
                 let length = self.maker.define(&mut out, Op::Affine(Affine::size(length)));
                 at.push(Subscript::Value(self.maker.define(&mut out, Op::Binary(BinaryOp::Rem, rest, length))));

@@ -8,7 +8,7 @@ use ir::nest::{
     ValueId,
 };
 use ir::rewrite::fresh_name;
-use ir::{Dtype, Size};
+use ir::{Dtype, Size, visit};
 
 /// The loops in place of one. Parallel ones run in ranges.
 pub struct Expanded {
@@ -74,9 +74,40 @@ impl Maker<'_> {
         block.push(Statement::Let { value, op });
         value
     }
+
+    /// The value of a subscript.
+    pub fn value(&mut self, block: &mut Block, subscript: &Subscript) -> ValueId {
+        match subscript {
+            Subscript::Value(value) => *value,
+            Subscript::Affine(at) => self.define(block, Op::Affine(at.clone())),
+        }
+    }
 }
 
 /// The subscripts of the element at the indices of a loop.
 pub fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
     dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
+}
+
+/// 1 for a length below the limit, else 0.
+pub fn below(length: &Size, limit: i64) -> Size {
+    let limit = Size::constant(limit);
+    limit.floor_div(&(length + &Size::constant(1))).ceil_div(&limit)
+}
+
+/// The statements of a block that are `roots`, and those that they or the values `wanted` are
+/// computed from. The `given` values are known.
+pub fn needed(block: &Block, roots: impl Fn(&Statement) -> bool, wanted: &[ValueId], given: &[ValueId]) -> Block {
+    let mut wanted: BTreeSet<ValueId> = wanted.iter().copied().collect();
+    let mut kept = vec![];
+    for statement in block.iter().rev() {
+        let mut keep = roots(statement);
+        visit::for_each_definition(statement, &mut |v| keep |= wanted.contains(&v) && !given.contains(&v));
+        if keep {
+            wanted.extend(visit::free_values(&vec![statement.clone()]));
+            kept.push(statement.clone());
+        }
+    }
+    kept.reverse();
+    kept
 }

@@ -36,8 +36,6 @@
 mod radix;
 pub mod select;
 
-use std::collections::BTreeSet;
-
 use ir::nest::{
     Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript,
     ValueId,
@@ -46,7 +44,7 @@ use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
 
-use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
+use crate::maker::{Expanded, Maker, Rows, below, needed, rows_of, subscripts};
 use radix::{Radix, Sorted};
 use select::Reads;
 
@@ -97,29 +95,6 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement,
         }
     }
     Some(Expanded { loops, joins: vec![] })
-}
-
-/// 1 for a length below the limit, else 0.
-fn below(length: &Size, limit: i64) -> Size {
-    let limit = Size::constant(limit);
-    limit.floor_div(&(length + &Size::constant(1))).ceil_div(&limit)
-}
-
-/// The statements of a block that are `roots`, and those that they or the values `wanted` are
-/// computed from. The `given` values are known.
-fn needed(block: &Block, roots: impl Fn(&Statement) -> bool, wanted: &[ValueId], given: &[ValueId]) -> Block {
-    let mut wanted: BTreeSet<ValueId> = wanted.iter().copied().collect();
-    let mut kept = vec![];
-    for statement in block.iter().rev() {
-        let mut keep = roots(statement);
-        visit::for_each_definition(statement, &mut |v| keep |= wanted.contains(&v) && !given.contains(&v));
-        if keep {
-            wanted.extend(visit::free_values(&vec![statement.clone()]));
-            kept.push(statement.clone());
-        }
-    }
-    kept.reverse();
-    kept
 }
 
 /// How elements become keys.

@@ -29,7 +29,7 @@ use crate::Size;
 use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
 use crate::order::BLOCK;
 
-pub use machine::{Columns, Contractions, Machine, Scans};
+pub use machine::{Columns, Contractions, Keyed, Machine, Scans};
 pub use query::{in_lanes, is_scalar, prefixes_in_chunks};
 pub use verify::verify;
 

@@ -19,8 +19,8 @@ pub struct Machine {
     pub columns: Columns,
     /// Whether reductions by blocks run in chunks, as those by lanes do.
     pub chunks_blocks: bool,
-    /// How many chunks of a reduction by key an iteration takes.
-    pub keyed_group: i64,
+    /// How the chunks of reductions by key run.
+    pub keyed: Keyed,
     /// Whether bounds checks of gathered indices are hoisted out of loops.
     pub hoists_checks: bool,
     /// Whether loops with branches at their borders are split.
@@ -62,6 +62,15 @@ pub enum Columns {
     Strips,
 }
 
+/// How the chunks of reductions by key run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyed {
+    /// This many in turn, if their tables are small.
+    Groups(i64),
+    /// One by one; if their tables are large, by ranges of keys.
+    Bins,
+}
+
 const ALL_BUT_BOOL: &[Dtype] = &[
     Dtype::I8,
     Dtype::U8,
@@ -85,7 +94,7 @@ impl Machine {
         scans: Scans::HandOff,
         columns: Columns::Tiles,
         chunks_blocks: true,
-        keyed_group: 4,
+        keyed: Keyed::Groups(4),
         hoists_checks: true,
         splits_borders: true,
         jams: 4,
@@ -108,7 +117,7 @@ impl Machine {
         scans: Scans::Phases,
         columns: Columns::Strips,
         chunks_blocks: false,
-        keyed_group: 1,
+        keyed: Keyed::Bins,
         hoists_checks: false,
         splits_borders: false,
         jams: 1,
