@@ -190,6 +190,11 @@ fn reductions_by_key_go_in_chunks() {
     let rows = program(arrays, rows);
     assert_snapshot!("keyed_in_groups", after(&[split::split], &rows, Machine::CPU));
     assert_snapshot!("keyed_in_single_chunks", after(&[split::split], &rows, Machine::PTX));
+    let arrays = "input 0 %k: i64[n] input 1 %x: f32[n] output 0 %y: f32[20000]";
+    let many = "keyed 20000 row 0 over i < n {
+        v0 = load %k[i] v1 = const i64 20000 v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
+        if v5 { v6 = load %x[i] scatter %y[v0], sum v6 } }";
+    assert_snapshot!("keyed_in_bins", after(&[split::split], &program(arrays, many), Machine::PTX));
     let arrays = "input 0 %k: i64[n, 9] output 0 %y: i64[n]";
     let image = "keyed n row 0 over i < n, j < 9 {
         v0 = load %k[i, j] v1 = affine n v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4

@@ -35,10 +35,12 @@ pub(super) struct StripShape {
 const TALL: StripShape = StripShape { width: 32, rows: 32 };
 /// For many short rows, such as partial results.
 const NARROW: StripShape = StripShape { width: 8, rows: 64 };
-/// For a few rows: one thread per column.
+/// For a few rows, or for many columns: one thread per column.
 const FLAT: StripShape = StripShape { width: 256, rows: 1 };
-/// The largest number of partial results that counts as a few.
+/// The largest number of partial results that counts as a few in any case.
 const FEW: i64 = 4;
+/// Each of these adds one to that number: with more columns, more threads are busy anyway.
+const COLUMNS: i64 = 1024;
 
 impl StripShape {
     /// The number of threads in a block.
@@ -74,10 +76,13 @@ impl StripShape {
 pub(super) type Limit = Option<(Size, i64)>;
 
 /// The shapes of strips, each with the limit up to which it is used. The part combines `joined`
-/// partial results per column, if any.
-pub(super) fn shapes(joined: Option<&Size>) -> Vec<(StripShape, Limit)> {
+/// partial results for each of `columns`, if any.
+pub(super) fn shapes(joined: Option<&Size>, columns: &Size) -> Vec<(StripShape, Limit)> {
     match joined {
-        Some(count) => vec![(FLAT, Some((count.clone(), FEW))), (NARROW, None)],
+        Some(count) => {
+            let beyond = count - &columns.floor_div(&Size::constant(COLUMNS));
+            vec![(FLAT, Some((beyond, FEW))), (NARROW, None)]
+        }
         None => vec![(TALL, None)],
     }
 }

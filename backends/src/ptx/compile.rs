@@ -193,7 +193,10 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     if let Run::Strips { joined } = &part.run
         && !short
     {
-        for (number, (shape, limit)) in columns::shapes(joined.as_ref()).into_iter().enumerate() {
+        let extents = part.root().and_then(|(_, s)| if let Statement::Loop(l) = s { Some(&l.dims) } else { None });
+        let lengths = extents.into_iter().flatten().filter_map(|(_, extent)| extent.as_size());
+        let columns = lengths.fold(Size::constant(1), |all, length| &all * length);
+        for (number, (shape, limit)) in columns::shapes(joined.as_ref(), &columns).into_iter().enumerate() {
             let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
             let guard = limit.map_or(Guard::Always, |(size, most)| Guard::AtMost(size, most));
             variants.push(in_strips(program, part, shape, name, guard));

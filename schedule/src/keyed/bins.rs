@@ -29,8 +29,8 @@ use crate::maker::{Maker, below, needed, subscripts};
 const BINS: i64 = 256;
 /// The elements of a part: the counts of its bins are few in comparison. It divides a chunk.
 const PART: i64 = 1 << 14;
-/// The least number of keys whose chunks are taken by bins. Fewer have enough chunks, and tables
-/// that caches hold.
+/// The least number of keys for which chunks are taken by bins. Fewer keys have enough chunks, and
+/// tables that caches hold.
 const LEAST: i64 = 1 << 14;
 /// The numbers of elements in a chunk are stored in 32 bits, and a chunk has at most eight times as
 /// many elements as keys.
