@@ -77,12 +77,13 @@ fn innermost(block: &Block) -> Option<&Block> {
         let mut branches = [then, otherwise].into_iter().filter(|branch| branch.iter().any(scatters));
         return branches.next().filter(|_| branches.next().is_none()).and_then(innermost);
     }
-    let parts = |s: &Statement| {
-        let mut parts = false;
-        visit::for_each_statement(&vec![s.clone()], &mut |s| parts |= matches!(s, Statement::If { .. }) && scatters(s));
-        parts
-    };
-    (!block.iter().any(parts)).then_some(block)
+    (!block.iter().any(branches)).then_some(block)
+}
+
+/// Whether a statement merges into a table in a branch.
+fn branches(statement: &Statement) -> bool {
+    let branch = matches!(statement, Statement::If { .. }) && scatters(statement);
+    branch || statement.blocks().flatten().any(branches)
 }
 
 /// The block with `merge` in place of what merges into tables, and what that needs.
@@ -90,16 +91,15 @@ fn with_merge(block: Block, merge: &Block) -> Block {
     let first = block.iter().position(scatters);
     let mut out = vec![];
     for (at, mut statement) in block.into_iter().enumerate() {
-        match &mut statement {
-            Statement::If { then, otherwise, .. } if Some(at) == first => {
-                for branch in [then, otherwise].into_iter().filter(|branch| branch.iter().any(scatters)) {
-                    *branch = with_merge(std::mem::take(branch), merge);
-                }
-                out.push(statement);
+        if !scatters(&statement) {
+            out.push(statement);
+        } else if let Statement::If { then, otherwise, .. } = &mut statement {
+            for branch in [then, otherwise].into_iter().filter(|branch| branch.iter().any(scatters)) {
+                *branch = with_merge(std::mem::take(branch), merge);
             }
-            s if !scatters(s) => out.push(statement),
-            _ if Some(at) == first => out.extend_from_slice(merge),
-            _ => {}
+            out.push(statement);
+        } else if Some(at) == first {
+            out.extend_from_slice(merge);
         }
     }
     let acts = |s: &Statement| scatters(s) || matches!(s, Statement::Store { .. });
@@ -265,7 +265,7 @@ impl Expansion<'_> {
         Loop { dims, kind: LoopKind::Parallel, body }
     }
 
-    /// Appends a loop over the elements of a part, in order. Each merges 1 into the element of its bin in a
+    /// Appends a loop over the elements of a part, in order. Each merges 1 into that of its bin in a
     /// table, after it has stored its number there, if `stores`.
     fn by_bin(&mut self, bins: &Bins, chunk: IndexId, part: IndexId, table: BufferId, stores: bool, body: &mut Block) {
         let in_chunk = Affine::index(part).scale(&Size::constant(PART));
