@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::Engine;
 use crate::generate::data::{Random, SMALL_AGAIN};
 use crate::generate::{Program, Recipe};
+use crate::linked::Linked;
 use crate::variation::Variation;
 use crate::ways;
 
@@ -142,7 +143,7 @@ pub fn draw(seed: u64, engines: &[Engine]) -> Drawn {
 
 /// A case with the program of a recipe.
 pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
-    let program = recipe.program();
+    let mut program = recipe.program();
     let mut random = Random::new(seed ^ 0x5eed);
     let mut below = |n: usize| usize::try_from(random.below(i64::try_from(n).unwrap_or(1))).unwrap_or(0);
     let engine = engines.get(below(engines.len())).copied().unwrap_or(Engine::Nest);
@@ -156,8 +157,10 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
     let takes_integers = program.params.iter().any(|param| param.shape.is_empty() && param.ty.is_int());
     let object_once_in = if takes_integers { INTEGERS_OBJECT_ONCE_IN } else { OBJECT_ONCE_IN };
+    let ships = program.constructs.contains("library function");
+    let library_once_in = if ships { SHIPPED_ONCE_IN } else { LIBRARY_ONCE_IN };
     let through = match engine {
-        _ if is_public && below(LIBRARY_ONCE_IN) == 0 => Through::Library,
+        _ if is_public && below(library_once_in) == 0 => Through::Library,
         Engine::Cpu(1, _) if below(object_once_in) == 0 && opened::is_possible() => Through::Object,
         _ => Through::Backend,
     };
@@ -166,6 +169,12 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         // A user chooses the passes alone.
         Through::Library => Options { fuse: options.fuse, ..Options::default() },
     };
+    if through == Through::Library
+        && let Some(linked) = Linked::new(&program.source, program.entry)
+    {
+        program.constructs.extend(linked.of_file().then_some("use of a file"));
+        program.constructs.extend(linked.of_library.then_some("use of a library"));
+    }
     let variation = (below(4) == 0).then(|| Variation::drawn(seed));
     // The first call is small: interpreting a long one takes as long as many small programs do.
     let mut numbers = vec![0];
@@ -190,6 +199,8 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
 /// One program in this many goes through the public library, if that has its engine: a tenth of
 /// all.
 const LIBRARY_ONCE_IN: usize = 8;
+/// The same for programs that call functions of the shipped libraries.
+const SHIPPED_ONCE_IN: usize = 2;
 /// One of this many of the remaining programs for one CPU thread is compiled to an object: linking
 /// is the slowest step of a case.
 const OBJECT_ONCE_IN: usize = 10;

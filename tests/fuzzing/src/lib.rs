@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`generate`] | programs and their data |
 //! | [`engines`], [`emulated`], [`ways`] | the engines, and the ways to fuse |
-//! | [`library`] | calls through the public library |
+//! | [`library`], [`linked`] | calls through the public library, of programs in one file and in several |
 //! | [`objects`] | calls of functions compiled ahead of time |
 //! | [`numpy`] | programs that are compared with NumPy instead |
 //! | [`case`] | one program, its data, an engine and a way to fuse: judged, saved and run again |
@@ -28,6 +28,7 @@ pub mod engines;
 pub mod generate;
 pub mod judge;
 pub mod library;
+pub mod linked;
 pub mod numpy;
 pub mod objects;
 pub mod plans;

@@ -18,6 +18,7 @@ use ir::nest::{self, CheckKind, SiteId};
 use ir::{Dtype, Origin};
 
 use crate::engines::{Engine, Outcome, poison};
+use crate::linked::Linked;
 
 /// Threads that call one kernel at once.
 const CALLERS: usize = 3;
@@ -27,6 +28,8 @@ const CANCELLED_AFTER: [u64; 3] = [0, 20, 200];
 /// A function compiled by the public library.
 pub struct Library {
     kernel: Kernel,
+    /// The same from a program in several files.
+    linked: Option<Kernel>,
     program: Program,
     entry: String,
     /// The options for asking how much memory a call takes. That does not depend on the engine, and
@@ -48,8 +51,15 @@ impl Library {
         let options = Options { device, threads, simd, fuse, ..Options::default() };
         let program = Program::parse(source).map_err(|e| e.to_string())?;
         let kernel = compile(&program, entry, &options)?;
+        let linked = match Linked::new(source, entry) {
+            Some(linked) => {
+                let read = linked.read().map_err(|e| format!("in several files: {e}\n{}", linked.program))?;
+                Some(compile(&read, entry, &options)?)
+            }
+            None => None,
+        };
         let limits = Options { device: Device::Interp, ..options };
-        Ok(Library { kernel, program, entry: entry.to_owned(), limits })
+        Ok(Library { kernel, linked, program, entry: entry.to_owned(), limits })
     }
 
     /// Makes a call in every possible way; all must agree. `program` has the requirements and
@@ -66,6 +76,7 @@ impl Library {
         let ways = || {
             self.together(inputs, &called)?;
             self.by_name(inputs, &called)?;
+            self.in_files(inputs, &called)?;
             self.write_to_own(inputs, &called)?;
             self.mistaken(inputs, &called)?;
             self.cancelled(inputs, &called)?;
@@ -96,6 +107,19 @@ impl Library {
         let params = &self.kernel.signature().params;
         let named = params.iter().zip(inputs).map(|(param, input)| (param.name.as_str(), input as &dyn Input));
         alike("call_named", called, &self.kernel.call_named(&named.rev().collect::<Vec<_>>()))
+    }
+
+    /// A call of the program in several files. Its errors have other places.
+    fn in_files(&self, inputs: &[ArrayRef<'_>], called: &Called) -> Result<(), String> {
+        let Some(linked) = &self.linked else { return Ok(()) };
+        match (called, linked.call(inputs)) {
+            (Ok(these), Ok(others)) if *these == others => Ok(()),
+            (Err(one), Err(other)) if one.code() == other.code() || is_fault(one) && is_fault(&other) => drawn(&other),
+            (one, other) => {
+                let short = |called: &Called| called.as_ref().map(Vec::len).map_err(ToString::to_string);
+                Err(format!("a program in several files differs: {:?} and {:?}", short(one), short(&other)))
+            }
+        }
     }
 
     /// A call that writes to arrays of the caller's own, surrounded by unmapped memory.
@@ -310,8 +334,6 @@ fn expect_code(what: &str, found: Result<(), RunError>, called: &Called, code: &
 
 /// Whether two calls agree. If several subscripts are out of bounds, either may be reported.
 fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
-    let is_fault =
-        |error: &RunError| matches!(error.kind(), RunErrorKind::Access { .. } | RunErrorKind::NoElement { .. });
     let same = match (one, other) {
         (Ok(these), Ok(others)) => these == others,
         (Err(one), Err(other)) => {
@@ -322,6 +344,11 @@ fn alike(what: &str, one: &Called, other: &Called) -> Result<(), String> {
     };
     let short = |called: &Called| called.as_ref().map(Vec::len).map_err(|error| Box::new(error.kind().clone()));
     if same { Ok(()) } else { Err(format!("{what} differs: {:?} and {:?}", short(one), short(other))) }
+}
+
+/// Whether an access or a place has no element. Which of several is reported is not defined.
+fn is_fault(error: &RunError) -> bool {
+    matches!(error.kind(), RunErrorKind::Access { .. } | RunErrorKind::NoElement { .. })
 }
 
 /// The outcome of a call through the library, in the terms of engines.

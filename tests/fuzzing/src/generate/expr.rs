@@ -36,6 +36,8 @@ pub struct Writer<'a> {
     pub loops_around: usize,
     /// Whether the innermost of these is the loop that it is a step of.
     pub in_inner: bool,
+    /// The functions of the shipped libraries that it calls.
+    pub shipped: BTreeSet<&'static str>,
 }
 
 /// The form of an expression at its top.
@@ -90,6 +92,7 @@ impl<'a> Writer<'a> {
             in_step,
             loops_around,
             in_inner,
+            shipped: BTreeSet::new(),
         }
     }
 

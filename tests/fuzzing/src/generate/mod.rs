@@ -20,6 +20,7 @@ mod piece;
 mod recurrence;
 mod reduce;
 mod scope;
+mod shipped;
 mod sorted;
 mod statement;
 mod visible;
@@ -36,6 +37,7 @@ use expr::Writer;
 use functions::{Helper, function_text, generic, type_text};
 use piece::Piece;
 use scope::{Scope, Value};
+use shipped::shipped_text;
 
 /// The decisions that make a program and its inputs.
 #[derive(Clone, PartialEq, Eq)]
@@ -158,6 +160,7 @@ impl Recipe {
         let mut lets = vec![];
         let mut work = vec![];
         let mut constructs = BTreeSet::new();
+        let mut shipped = BTreeSet::new();
         let alone: Vec<&str> = params.iter().flat_map(|p| &p.shape).filter_map(Dim::as_name).collect();
         if sizes.iter().any(|size| size != "count" && !alone.contains(&size.as_str())) {
             constructs.insert("solved length");
@@ -168,6 +171,7 @@ impl Recipe {
             lets.extend(writer.statement());
             work.append(&mut writer.work);
             constructs.append(&mut writer.constructs);
+            shipped.append(&mut writer.shipped);
             scope = writer.scope;
         }
         let mut writer = Writer::new(&self.result, scope, &helpers);
@@ -176,8 +180,8 @@ impl Recipe {
         constructs.append(&mut writer.constructs);
         let lengths = writer.scope.values.iter().flat_map(|v| v.shape.clone()).collect();
         let heads: Vec<String> = params.iter().map(|p| format!("{}: {}", p.name, type_text(p.ty, &p.shape))).collect();
-        let mut source: String =
-            helpers.iter().filter(|h| is_used(h, &helpers, &lets, &result)).map(|h| h.text.clone()).collect();
+        let mut source = shipped_text(&shipped);
+        source.extend(helpers.iter().filter(|h| is_used(h, &helpers, &lets, &result)).map(|h| h.text.as_str()));
         if self.data.is_multiple_of(16) {
             source.push_str("@kernels(100000)\n");
         }

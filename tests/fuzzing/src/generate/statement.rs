@@ -33,6 +33,7 @@ enum Form {
     Recurrence,
     Loop,
     Sorted,
+    Shipped,
 }
 
 impl Writer<'_> {
@@ -56,6 +57,7 @@ impl Writer<'_> {
             (3, Form::Recurrence),
             (if self.loops_apart { 7 } else { 0 }, Form::Loop),
             (2, Form::Sorted),
+            (if self.loops_apart { 6 } else { 0 }, Form::Shipped),
         ];
         match self.choices.weighted(&forms) {
             Some(Form::Idiom) => self.idiom(),
@@ -120,6 +122,7 @@ impl Writer<'_> {
             Form::Recurrence => Some(self.recurrence()),
             Form::Loop => Some(self.looped()),
             Form::Sorted => self.sorted(),
+            Form::Shipped => self.shipped(),
             Form::Idiom => None,
         }
     }
