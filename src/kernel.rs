@@ -20,7 +20,7 @@ use ir::sabotage::{self, Bug};
 use crate::boundary;
 use crate::error::Context;
 use crate::limit;
-use crate::{CompileError, NameFault, RunError, RunErrorKind, Signature, Source};
+use crate::{CompileError, NameFault, Outline, Partition, RunError, RunErrorKind, Signature, Source};
 
 /// How a function is compiled and run. No option changes a result by even a bit, except `math`.
 ///
@@ -168,6 +168,7 @@ impl Times {
 /// ```
 pub struct Kernel {
     source: Arc<Source>,
+    checked: Arc<Checked>,
     signature: Signature,
     program: Program,
     engine: Engine,
@@ -185,7 +186,7 @@ const _: () = {
 impl Kernel {
     pub(crate) fn new(
         source: Arc<Source>,
-        checked: &Checked,
+        checked: &Arc<Checked>,
         signature: Signature,
         options: &Options,
         mut times: Times,
@@ -206,12 +207,29 @@ impl Kernel {
         let engine = Engine::new(&program, &options, threads)?;
         times.compile = start.elapsed();
         let (peak, max_memory) = (Peak::of(&program), options.max_memory);
-        Ok(Kernel { source, signature, program, engine, threads, max_memory, peak, times })
+        let checked = Arc::clone(checked);
+        Ok(Kernel { source, checked, signature, program, engine, threads, max_memory, peak, times })
     }
 
     /// The parameters and results of the function.
     pub fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// How its arrays may be cut into blocks that are computed apart from each other.
+    pub fn partition(&self) -> Partition {
+        Partition::new(Arc::clone(&self.source), Arc::clone(&self.checked))
+    }
+
+    /// The values of the size names in a call with arguments like these, in the order in which
+    /// [`Blocks`](crate::Blocks) takes them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call`] that are found before anything runs.
+    pub fn sizes(&self, arguments: &[Outline]) -> Result<Vec<i64>, RunError> {
+        let bound = Binding::new(&self.program, arguments).map_err(|e| self.context().bind(e, arguments))?;
+        Ok(self.checked.symbols.keys().map(|symbol| bound.symbol(symbol)).collect())
     }
 
     /// How long it took to make this kernel.

@@ -94,6 +94,7 @@ mod link;
 mod lowered;
 #[cfg(feature = "objects")]
 mod object;
+mod partition;
 pub mod print;
 mod program;
 #[cfg(any(feature = "files", feature = "reports"))]
@@ -132,6 +133,10 @@ pub use launch::LaunchError;
 pub use link::{Folder, Loader, Located, MAX_USES, NotRead};
 #[cfg(feature = "objects")]
 pub use object::Object;
+pub use partition::{
+    AxisSummary, Block, Blocks, CutSummary, Derived, JoinSummary, Needed, NotCut, Outline, OutputOutline, Partition,
+    Reduced, Stage, StageOutline, UnitOutline,
+};
 pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Part, Report, Severity, Source, Style};
 #[cfg(feature = "reports")]

@@ -21,7 +21,7 @@ use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]
 use crate::{BenchError, Benchmark, ExplainError, Explanation};
-use crate::{CompileError, Kernel, Loader, Options, Signature, Source, Style, Times, Warnings};
+use crate::{CompileError, Kernel, Loader, Options, Partition, Signature, Source, Style, Times, Warnings};
 
 /// A source text, parsed and checked: functions that can be compiled, each on its own.
 ///
@@ -47,7 +47,7 @@ pub struct Program {
 
 #[derive(Debug)]
 struct Entry {
-    checked: Checked,
+    checked: Arc<Checked>,
     signature: Signature,
     /// The start of its text, if the source contains it verbatim.
     start: Option<usize>,
@@ -57,7 +57,7 @@ struct Entry {
 
 impl Entry {
     fn new(checked: Checked, start: Option<usize>, wide: Option<Box<Entry>>) -> Entry {
-        Entry { signature: Signature::new(&checked), checked, start, wide }
+        Entry { signature: Signature::new(&checked), checked: Arc::new(checked), start, wide }
     }
 }
 
@@ -268,6 +268,12 @@ impl<'a> Function<'a> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let (source, signature) = (Arc::clone(&self.program.source), self.entry.signature.clone());
         self.placed(boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times)))
+    }
+
+    /// How its arrays may be cut into blocks that are computed apart from each other; see
+    /// [`Kernel::partition`].
+    pub fn partition(&self) -> Partition {
+        Partition::new(Arc::clone(&self.program.source), Arc::clone(&self.entry.checked))
     }
 
     /// A result, with the source of an error that has a place in it.

@@ -14,6 +14,7 @@ pub mod fusion;
 pub mod library;
 pub mod lower;
 pub mod math;
+pub mod partition;
 pub mod pipeline;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod plan;

@@ -7,8 +7,19 @@
 array([0. , 0.5, 1. ], dtype=float32)
 """
 
+from importlib import import_module
+from typing import Any
+
 from ._errors import Error
 from ._jit import Jit, jit
 from ._native import Benchmark, Explanation, Function, Module, compile, format, load
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dask":
+        # Most programs do without it, and it takes part of a second to import.
+        return import_module(".dask", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["Benchmark", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]

@@ -2,7 +2,7 @@
 //! attributes, and the source drawn in its text.
 
 use fuseloop::render::draw;
-use fuseloop::{BenchError, CompileError, Errors, ExplainError, Report, RunError, RunErrorKind, Source, Style};
+use fuseloop::{BenchError, CompileError, Errors, ExplainError, NotCut, Report, RunError, RunErrorKind, Source, Style};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -65,6 +65,11 @@ pub(crate) fn of_call(py: Python<'_>, error: &RunError) -> PyErr {
         report.help = Some(format!("pass {param}.astype(numpy.{name}), or declare the parameter as {found}"));
     }
     of_report(py, error.source(), &report)
+}
+
+/// The error of arrays that are cut where they cannot be.
+pub(crate) fn of_cut(py: Python<'_>, error: &NotCut) -> PyErr {
+    of_report(py, error.source(), &error.report())
 }
 
 /// The error of a request for a report on fusion.

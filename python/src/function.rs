@@ -7,9 +7,10 @@ use fuseloop::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrays::{self, Argument, Home, View};
+use crate::blocks::{self, Stage};
 use crate::error;
 use crate::interrupt;
 use crate::module::{Module, Text};
@@ -256,6 +257,37 @@ impl Function {
         };
         let options = &self.text.options;
         py.detach(|| self.source(false).emit(options, emit)).map_err(|e| error::of_compiling(py, &e))
+    }
+
+    /// How its arrays may be cut into blocks, a dictionary for each group of axes that are cut
+    /// together.
+    #[pyo3(signature = (wide=false))]
+    fn _cuts<'py>(&self, py: Python<'py>, wide: bool) -> PyResult<Bound<'py, PyList>> {
+        blocks::cuts(py, self.source(wide && self.wide.is_some()).partition().cuts())
+    }
+
+    /// The values of its sizes for arguments of these shapes and values, and the stages in which it
+    /// is computed where these cuts are made.
+    fn _stages<'py>(
+        &self,
+        py: Python<'py>,
+        given: &Bound<'py, PyTuple>,
+        cuts: Vec<usize>,
+        wide: bool,
+    ) -> PyResult<(Vec<i64>, Bound<'py, PyList>)> {
+        let instance = self.wide.as_ref().filter(|_| wide).unwrap_or(&self.narrow);
+        let dtypes: Vec<Dtype> = instance.signature.params.iter().map(|slot| slot.dtype).collect();
+        let sizes = self.kernel(py, instance)?.sizes(&blocks::outlines(given, &dtypes)?);
+        let sizes = sizes.map_err(|e| error::of_call(py, &e))?;
+        let partition = self.source(wide && self.wide.is_some()).partition();
+        let planned = partition.blocks(&cuts).map_err(|e| error::of_cut(py, &e))?;
+        let outline = blocks::outline(py, &planned.outline(&sizes))?;
+        Ok((sizes, outline))
+    }
+
+    /// A compiled stage.
+    fn _stage(&self, py: Python<'_>, cuts: Vec<usize>, number: usize, wide: bool) -> PyResult<Stage> {
+        Stage::new(py, &self.text, self.source(wide && self.wide.is_some()), &cuts, number)
     }
 
     fn __repr__(&self) -> String {

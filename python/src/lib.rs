@@ -2,6 +2,7 @@
 //! not copied. `python/fuseloop/` has the rest, in Python.
 
 mod arrays;
+mod blocks;
 mod dlpack;
 mod error;
 mod function;

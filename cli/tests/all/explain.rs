@@ -253,6 +253,7 @@ fn the_documentation_lists_every_field() {
         ("### `before` and `after`", &explanation["after"], 0),
         ("### Each of their `kernels`", &explanation["after"]["kernels"][0], 0),
         ("### Each of `pairs`", &explanation["pairs"][0], 0),
+        ("### Each of `partition`", &explanation["partition"][0], 0),
         ("### `best`", &explanation["best"], 0),
     ];
     for (heading, object, untold) in documented {

@@ -28,6 +28,7 @@ use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
 use crate::fusion;
+use crate::partition::{CutSummary, Partition};
 use crate::pipeline::{Compiled, Options};
 use crate::plan::{self, peak::Peak};
 
@@ -56,6 +57,8 @@ pub struct Report {
     pub after: Stage,
     /// The decision on each pair of operations that could share a kernel.
     pub pairs: Vec<Decided>,
+    /// How its arrays may be cut into blocks that are computed apart from each other.
+    pub partition: Vec<CutSummary>,
     /// How far the plan is from the best one, if that was requested.
     pub best: Option<Best>,
 }
@@ -417,6 +420,7 @@ pub fn explain(
     };
     let pairs = compiled.decisions.iter().map(decided).collect();
     let best = None;
+    let partition = Partition::new(checked, source).summary(checked);
     Report {
         function: checked.name.clone(),
         given: given.clone(),
@@ -426,6 +430,7 @@ pub fn explain(
         pairs,
         operations,
         sizes,
+        partition,
         best,
     }
 }

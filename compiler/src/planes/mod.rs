@@ -19,6 +19,8 @@
 mod instance;
 mod rewrite;
 
+pub(crate) use rewrite::copied;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;

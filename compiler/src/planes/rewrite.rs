@@ -238,7 +238,7 @@ impl Rewrite<'_> {
 }
 
 /// A kind with other operands, and with affine expressions in place of indices.
-pub(super) fn copied(
+pub(crate) fn copied(
     kind: &Kind,
     expr: &impl Fn(ExprId) -> Option<ExprId>,
     to: &impl Fn(IndexId) -> Affine<IndexId>,

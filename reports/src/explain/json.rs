@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::partition::{AxisSummary, CutSummary, JoinSummary};
 use grammar::Source;
 use grammar::source::clamp;
 use ir::Origin;
@@ -27,10 +28,35 @@ struct Line<'a> {
     before: StageLine<'a>,
     after: StageLine<'a>,
     pairs: Vec<PairLine<'a>>,
+    partition: Vec<CutLine<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<BestLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<OnGpu<'a>>,
+}
+
+#[derive(Serialize)]
+struct CutLine<'a> {
+    arguments: Vec<AxisLine<'a>>,
+    results: Vec<AxisLine<'a>>,
+    ways: Vec<&'static str>,
+    joins: Vec<JoinLine<'a>>,
+    why: Option<&'a str>,
+    suggestion: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AxisLine<'a> {
+    name: &'a str,
+    axis: usize,
+    reach: Option<[&'a str; 2]>,
+}
+
+#[derive(Serialize)]
+struct JoinLine<'a> {
+    what: &'a str,
+    way: &'static str,
+    chunk: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -154,6 +180,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         before: stage(report, &report.before),
         after: stage(report, &report.after),
         pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
+        partition: report.partition.iter().map(cut).collect(),
         best: report.best.as_ref().and_then(|best| match best {
             Best::TooLarge => None,
             Best::Partition { kernels, bytes, gap, time, no_slower } => Some(BestLine {
@@ -169,6 +196,26 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
             kernels: report.after.kernels.iter().map(|kernel| roof.least(&kernel.figures)).collect(),
         }),
     })
+}
+
+fn cut(cut: &CutSummary) -> CutLine<'_> {
+    CutLine {
+        arguments: cut.params.iter().map(axis).collect(),
+        results: cut.results.iter().map(axis).collect(),
+        ways: cut.ways(),
+        joins: cut.joins.iter().map(join).collect(),
+        why: cut.refusal.as_ref().map(|(why, _)| why.as_str()),
+        suggestion: cut.refusal.as_ref().map(|(_, suggestion)| suggestion.as_str()),
+    }
+}
+
+fn axis(axis: &AxisSummary) -> AxisLine<'_> {
+    let reach = axis.reach.as_ref().map(|(lo, hi)| [lo.as_str(), hi.as_str()]);
+    AxisLine { name: &axis.name, axis: axis.axis, reach }
+}
+
+fn join(join: &JoinSummary) -> JoinLine<'_> {
+    JoinLine { what: &join.what, way: join.kind.name(), chunk: join.chunk.as_deref() }
 }
 
 fn stage<'a>(report: &Report, stage: &'a Stage) -> StageLine<'a> {

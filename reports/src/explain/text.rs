@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
 use compiler::fusion::MAX_OPERATIONS;
+use compiler::partition::CutSummary;
 use grammar::source::visible;
 use grammar::{Report as Drawn, Source, Style};
 use ir::Origin;
@@ -101,7 +102,19 @@ impl Text<'_> {
             self.lines("    ", &lines, self.most.before, "lines")?;
         }
         self.fused()?;
-        self.apart()
+        self.apart()?;
+        self.blocks()
+    }
+
+    /// How the arrays may be cut into blocks.
+    fn blocks(&mut self) -> std::fmt::Result {
+        let cuts: Vec<&CutSummary> = self.report.partition.iter().filter(|cut| !cut.params.is_empty()).collect();
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nin blocks, on several machines:\n")?;
+        let lines: Vec<String> = cuts.iter().map(|cut| visible(&cut.to_string()).to_string()).collect();
+        self.lines("    ", &lines, self.most.fused, "axes")
     }
 
     fn head(&mut self) -> std::fmt::Result {

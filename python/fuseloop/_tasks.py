@@ -1,0 +1,199 @@
+"""The tasks of ``fuseloop.dask``: they run on workers, where programs are compiled from source."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import _native
+
+#: The end of the last block of an axis.
+LAST = 2**63 - 1
+
+#: A part of each axis; ``None`` is all of it.
+Parts = list[tuple[int, int] | None]
+
+#: A partial result: its level and number in the tree of a reduction, and its arrays.
+Node = tuple[int, int, tuple[Any, ...]]
+
+_lock = threading.Lock()
+_stages: dict[tuple[str, int], Any] = {}
+_joins: dict[tuple[str, str], Any] = {}
+
+_OPERATIONS = {
+    "sum": "a + b",
+    "prod": "a * b",
+    "max": "max(a, b)",
+    "min": "min(a, b)",
+    "any": "a || b",
+    "all": "a && b",
+}
+
+
+class Plan:
+    """A function that is computed in blocks, in a call of certain sizes."""
+
+    def __init__(self, function: Any, wide: bool, cuts: list[int], sizes: list[int], threads: int, token: str) -> None:
+        self.function = function
+        self.wide = wide
+        self.cuts = cuts
+        self.sizes = sizes
+        self.threads = threads
+        self.token = token
+
+    def stage(self, number: int) -> Any:
+        """A compiled stage: each process compiles it once."""
+        key = (self.token, number)
+        with _lock:
+            if key not in _stages:
+                _stages[key] = self.function._stage(self.cuts, number, self.wide)
+            return _stages[key]
+
+
+def block(plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any]) -> list[Any]:
+    """The results of a stage for a block."""
+    arrays = [assembled(one) for one in given]
+    return plan.stage(number)(arrays, plan.sizes, ends, (0, 0), plan.threads)  # type: ignore[no-any-return]
+
+
+def partial(
+    plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any], groups: list[tuple[int, str]]
+) -> list[list[Node]]:
+    """The partial results of a block, for reductions in any order."""
+    return grouped([(0, 0, block(plan, number, ends, given))], groups)
+
+
+def pieces(
+    plan: Plan,
+    number: int,
+    ends: list[tuple[int, int]],
+    cut: int,
+    unit: tuple[int, int, int, bool],
+    chunks: tuple[int, int],
+    given: list[Any],
+    groups: list[tuple[int, str]],
+) -> list[list[Node]]:
+    """The partial results of a block, for reductions in an order: one for each of its pieces."""
+    stage = plan.stage(number)
+    arrays = [assembled(one) for one in given]
+    whole = stage.needs(plan.sizes, ends)
+    made = []
+    for level, at in decomposed(*chunks, unit[3]):
+        own, piece = piece_ends(ends, cut, unit, at << level, (at + 1) << level)
+        needed = stage.needs(plan.sizes, own)
+        cut_out = [within(array, all_, part) for array, (_, _, all_), (_, _, part) in zip(arrays, whole, needed, strict=True)]
+        made.append((level, at, stage(cut_out, plan.sizes, own, piece, plan.threads)))
+    return grouped(made, groups)
+
+
+def piece_ends(
+    ends: list[tuple[int, int]], cut: int, unit: tuple[int, int, int, bool], first: int, last: int
+) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+    """The ends of a piece from one chunk to another, and its elements within these ends."""
+    chunk, inner, length, _ = unit
+    total = length * inner
+    begin, end = min(first * chunk, total), min(last * chunk, total)
+    own = list(ends)
+    rows = (begin // inner, -(-end // inner)) if inner else (0, length)
+    own[cut] = (rows[0], LAST if rows[1] >= length else rows[1])
+    return own, (begin - rows[0] * inner, end - begin)
+
+
+def decomposed(first: int, last: int, joined: bool) -> list[tuple[int, int]]:
+    """Chunks from one to another as nodes of the pairwise levels: level and number."""
+    nodes = []
+    while first < last:
+        level = 0
+        if joined:
+            while not first & (1 << level) and first + (2 << level) <= last:
+                level += 1
+        nodes.append((level, first >> level))
+        first += 1 << level
+    return nodes
+
+
+def grouped(made: list[tuple[int, int, Any]], groups: list[tuple[int, str]]) -> list[list[Node]]:
+    """The nodes of each of several values whose arrays come one after another."""
+    result: list[list[Node]] = []
+    at = 0
+    for count, _ in groups:
+        result.append([(level, number, tuple(arrays[at : at + count])) for level, number, arrays in made])
+        at += count
+    return result
+
+
+def within(array: Any, whole: Parts, part: Parts) -> Any:
+    """A part of an array of which another part is there."""
+    if whole == part:
+        return array
+    slices = tuple(
+        slice(None) if p is None or w is None else slice(p[0] - w[0], p[1] - w[0]) for w, p in zip(whole, part, strict=True)
+    )
+    return np.ascontiguousarray(array[slices])
+
+
+def assembled(given: Any) -> Any:
+    """An array from its blocks, nested in lists as the axes are."""
+    while isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if isinstance(given, list):
+        given = np.block(_nested(given))
+    if isinstance(given, np.ndarray) and not given.flags.c_contiguous:
+        return np.ascontiguousarray(given)
+    return given
+
+
+def _nested(given: Any) -> Any:
+    return [_nested(one) for one in given] if isinstance(given, list) else given
+
+
+def sliced(array: Any, slices: tuple[slice, ...]) -> Any:
+    """A part of a block, which alone goes to the worker that needs it."""
+    return np.ascontiguousarray(array[slices])
+
+
+def joined(nodes: list[list[Node]], operation: str, ordered: bool, last: bool) -> Any:
+    """The nodes of several blocks, with those joined that the pairwise levels join; at last the
+    result alone."""
+    stack: list[Node] = []
+    for node in (one for many in nodes for one in many):
+        stack.append(node)
+        while len(stack) > 1 and (not ordered or _are_pair(stack[-2], stack[-1])):
+            (level, number, a), (_, _, b) = stack[-2], stack[-1]
+            stack[-2:] = [(level + 1, number >> 1, join(operation, a, b))]
+    if not last:
+        return stack
+    result = stack.pop()[2]
+    while stack:
+        result = join(operation, stack.pop()[2], result)
+    return result[0]
+
+
+def _are_pair(a: Node, b: Node) -> bool:
+    return a[0] == b[0] and not a[1] & 1 and b[1] == a[1] + 1
+
+
+def join(operation: str, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Two partial results as one."""
+    if operation in ("argmax", "argmin"):
+        (place, one), (other, two) = (tuple(np.asarray(x) for x in pair) for pair in (a, b))
+        ahead = two > one if operation == "argmax" else two < one
+        ahead = np.where(np.isnan(one), False, np.isnan(two) | ahead) if one.dtype.kind == "f" else ahead
+        same = (two == one) | (np.isnan(one) & np.isnan(two)) if one.dtype.kind == "f" else two == one
+        ahead = ahead | (same & (other < place))
+        return np.where(ahead, other, place), np.where(ahead, two, one)
+    one, two = np.asarray(a[0]), np.asarray(b[0])
+    key = (operation, one.dtype.name)
+    with _lock:
+        if key not in _joins:
+            name = {"bool": "bool"}.get(key[1], key[1].replace("uint", "u").replace("int", "i").replace("float", "f"))
+            _joins[key] = _native.compile(f"fn joined(a: {name}[n], b: {name}[n]) = {_OPERATIONS[operation]}")
+    flat = _joins[key].joined(np.ravel(one), np.ravel(two), threads=1)
+    return (flat.reshape(one.shape),)
+
+
+def picked(results: list[Any], number: int) -> Any:
+    """One of the results of a task."""
+    return results[number]
