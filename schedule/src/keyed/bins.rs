@@ -265,8 +265,8 @@ impl Expansion<'_> {
         Loop { dims, kind: LoopKind::Parallel, body }
     }
 
-    /// Appends a loop over the elements of a part, in order. Each merges 1 into that of its bin in a
-    /// table, after it has stored its number there, if `stores`.
+    /// Appends a loop over the elements of a part, in order. Each merges 1 into that of its bin in
+    /// a table, after it has stored its number there, if `stores`.
     fn by_bin(&mut self, bins: &Bins, chunk: IndexId, part: IndexId, table: BufferId, stores: bool, body: &mut Block) {
         let in_chunk = Affine::index(part).scale(&Size::constant(PART));
         let first = Affine::index(chunk).scale(&self.chunk).add(&in_chunk);
