@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -32,30 +33,63 @@ _OPERATIONS = {
 }
 
 
-class Plan:
-    """A function that is computed in blocks, in a call of certain sizes."""
+class Plan(TypedDict):
+    """A function that is computed in blocks, in a call of certain sizes. It travels as data that a
+    process without this package can read."""
 
-    def __init__(self, function: Any, wide: bool, cuts: list[int], sizes: list[int], threads: int, token: str) -> None:
-        self.function = function
-        self.wide = wide
-        self.cuts = cuts
-        self.sizes = sizes
-        self.threads = threads
-        self.token = token
+    #: The pickled function.
+    function: bytes
+    wide: bool
+    cuts: list[int]
+    sizes: list[int]
+    threads: int
+    token: str
 
-    def stage(self, number: int) -> Any:
-        """A compiled stage: each process compiles it once."""
-        key = (self.token, number)
-        with _lock:
-            if key not in _stages:
-                _stages[key] = self.function._stage(self.cuts, number, self.wide)
-            return _stages[key]
+
+def stage_of(plan: Plan, number: int) -> Any:
+    """A compiled stage: each process compiles it once."""
+    key = (plan["token"], number)
+    with _lock:
+        if key not in _stages:
+            function = pickle.loads(plan["function"])
+            _stages[key] = function._stage(plan["cuts"], number, plan["wide"])
+        return _stages[key]
+
+
+#: What a task runs on a worker. It is code and no reference to this module, because a worker that
+#: cannot find a module when it reads a task gives up without an error that one could understand.
+_RUN = """
+def run(name, *args):
+    try:
+        from fuseloop import _tasks
+    except ImportError as error:
+        import socket
+        raise RuntimeError(
+            f"a worker on {socket.gethostname()} cannot import the package fuseloop ({error}): "
+            "install it where each worker runs, in the version that this client has"
+        ) from None
+    return getattr(_tasks, name)(*args)
+"""
+
+
+class Run:
+    """Runs a function of this module, by its name."""
+
+    def __call__(self, name: str, *args: Any) -> Any:
+        return globals()[name](*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (f"(lambda space: (exec({_RUN!r}, space), space['run'])[1])({{}})",)
+
+
+RUN = Run()
 
 
 def block(plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any]) -> list[Any]:
     """The results of a stage for a block."""
     arrays = [assembled(one) for one in given]
-    return plan.stage(number)(arrays, plan.sizes, ends, (0, 0), plan.threads)  # type: ignore[no-any-return]
+    stage = stage_of(plan, number)
+    return stage(arrays, plan["sizes"], ends, (0, 0), plan["threads"])  # type: ignore[no-any-return]
 
 
 def partial(
@@ -76,15 +110,15 @@ def pieces(
     groups: list[tuple[int, str]],
 ) -> list[list[Node]]:
     """The partial results of a block, for reductions in an order: one for each of its pieces."""
-    stage = plan.stage(number)
+    stage, sizes = stage_of(plan, number), plan["sizes"]
     arrays = [assembled(one) for one in given]
-    whole = stage.needs(plan.sizes, ends)
+    whole = stage.needs(sizes, ends)
     made = []
     for level, at in decomposed(*chunks, unit[3]):
         own, piece = piece_ends(ends, cut, unit, at << level, (at + 1) << level)
-        needed = stage.needs(plan.sizes, own)
+        needed = stage.needs(sizes, own)
         cut_out = [within(array, all_, part) for array, (_, _, all_), (_, _, part) in zip(arrays, whole, needed, strict=True)]
-        made.append((level, at, stage(cut_out, plan.sizes, own, piece, plan.threads)))
+        made.append((level, at, stage(cut_out, sizes, own, piece, plan["threads"])))
     return grouped(made, groups)
 
 

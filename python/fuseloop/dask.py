@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 from . import _tasks
 from ._errors import Error
 from ._jit import Jit, _built
-from ._tasks import LAST, Plan
+from ._tasks import LAST, RUN, Plan
 
 try:
     import dask.array as da
@@ -121,7 +122,14 @@ class _Call:
         token = tokenize(function.module.source, function.__name__, self.wide, sorted(self.ends), self.sizes, threads)
         self.token = tokenize(token, self.ends, *self.values)
         self.name = f"{function.__name__}-{self.token}"
-        self.plan = Plan(function, self.wide, sorted(self.ends), list(self.sizes), threads, token)
+        self.plan = Plan(
+            function=pickle.dumps(function),
+            wide=self.wide,
+            cuts=sorted(self.ends),
+            sizes=list(self.sizes),
+            threads=threads,
+            token=token,
+        )
         self.graph: dict[Any, Any] = {f"plan-{self.token}": self.plan}
         self.blocks = [self._blocks_of(number) for number in range(len(self.values))]
         #: The blocks of values: the key of each, and the ends along its axes.
@@ -224,7 +232,7 @@ class _Call:
         graph: dict[Any, Any] = {}
         for at in itertools.product(*(range(len(one)) for one in chunks)):
             block = tuple(at[axes.index(cut)] for cut in cuts)
-            graph[(name, *at)] = (_tasks.picked, ("blocks-" + self.name, stage, *block), place)
+            graph[(name, *at)] = (RUN, "picked", ("blocks-" + self.name, stage, *block), place)
         arrays: list[Any] = [value for value in self.values if isinstance(value, da.Array)]
         layers = HighLevelGraph.from_collections(name, {**self.graph, **graph}, dependencies=arrays)
         make: Any = da.Array
@@ -245,10 +253,10 @@ class _Call:
 
     def _final(self, number: int, stage: dict[str, Any]) -> None:
         """The tasks for the blocks of results."""
-        compiled = self.plan.stage(number)
+        compiled = _tasks.stage_of(self.plan, number)
         for at, ends in self._grid(stage["cuts"]):
             key = ("blocks-" + self.name, number, *at)
-            self.graph[key] = (_tasks.block, f"plan-{self.token}", number, ends, self._given(compiled, ends))
+            self.graph[key] = (RUN, "block", f"plan-{self.token}", number, ends, self._given(compiled, ends))
 
     def _given(self, compiled: Any, ends: list[tuple[int, int]]) -> list[Any]:
         """What a stage needs for a block: blocks, and parts of blocks."""
@@ -282,14 +290,14 @@ class _Call:
                 return key
             spans = tuple(slice(None) if one is None else one for one in slices)
             name = ("part-" + self.token, str(key), *((s.start, s.stop) if s is not None else (0, -1) for s in slices))
-            self.graph[name] = (_tasks.sliced, key, spans)
+            self.graph[name] = (RUN, "sliced", key, spans)
             return name
 
         return nested(0, (), ())
 
     def _partial(self, number: int, stage: dict[str, Any]) -> None:
         """The tasks for the partial results of a stage, and those that join them."""
-        compiled = self.plan.stage(number)
+        compiled = _tasks.stage_of(self.plan, number)
         outputs = stage["outputs"]
         groups = [(2 if output["join"].startswith("arg") else 1, output["join"]) for output in outputs]
         over = [cut for cut, _ in outputs[0]["over"]]
@@ -299,7 +307,7 @@ class _Call:
             plan = f"plan-{self.token}"
             task: tuple[Any, ...]
             if stage["unit"] is None:
-                task = (_tasks.partial, plan, number, ends, self._given(compiled, ends), groups)
+                task = (RUN, "partial", plan, number, ends, self._given(compiled, ends), groups)
             else:
                 chunk, inner, length, _ = stage["unit"]
                 last = -(-length * inner // chunk)
@@ -309,7 +317,7 @@ class _Call:
                 rows, _ = _tasks.piece_ends(ends, over[0], stage["unit"], first, max(end, first + 1))
                 given = self._given(compiled, rows)
                 chunks = (first, max(end, first + 1))
-                task = (_tasks.pieces, plan, number, rows, over[0], stage["unit"], chunks, given, groups)
+                task = (RUN, "pieces", plan, number, rows, over[0], stage["unit"], chunks, given, groups)
             self.graph[key] = task
             place = tuple(n for n, cut in zip(at, stage["cuts"], strict=True) if cut not in over)
             made.setdefault(place, []).append((key, ends))
@@ -330,17 +338,17 @@ class _Call:
         for place, partials in made.items():
             # Blocks behind the end of a shorter axis have no elements.
             keep = partials if ordered else [p for p in partials if all(p[1][c][0] < n for c, n in lengths.items())]
-            nodes: list[Any] = [(_tasks.picked, key, place_of) for key, _ in keep or partials[:1]]
+            nodes: list[Any] = [(RUN, "picked", key, place_of) for key, _ in keep or partials[:1]]
             level = 0
             while len(nodes) > _FAN:
                 few = [nodes[k : k + _FAN] for k in range(0, len(nodes), _FAN)]
                 nodes = []
                 for k, some in enumerate(few):
-                    self.graph[(name, "level", level, k, *place)] = (_tasks.joined, some, output["join"], ordered, False)
+                    self.graph[(name, "level", level, k, *place)] = (RUN, "joined", some, output["join"], ordered, False)
                     nodes.append((name, "level", level, k, *place))
                 level += 1
             key = (name, *place)
-            self.graph[key] = (_tasks.joined, nodes, output["join"], ordered, True)
+            self.graph[key] = (RUN, "joined", nodes, output["join"], ordered, True)
             keys[tuple(place[around.index(cut)] for cut in output["cuts"] if cut is not None)] = key
         axes = [k for k, cut in enumerate(output["cuts"]) if cut is not None]
         spread = {}

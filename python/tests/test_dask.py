@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import doctest
-import os
 import pathlib
-import signal
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
