@@ -78,6 +78,9 @@ pub(super) struct Branch {
 pub(super) struct Ends {
     /// Indices with an open binder, the outermost first.
     pub open: Vec<IndexId>,
+    /// Those of them that the body of a prefix or suffix is not inside of, because it is the same
+    /// for all their values.
+    pub aside: Vec<IndexId>,
     /// Indices with an end that is not known yet.
     pub unsolved: BTreeSet<IndexId>,
     /// Indices with an error that is reported already.
@@ -91,6 +94,11 @@ impl Ends {
     pub fn poison(&mut self, index: IndexId) {
         self.unsolved.remove(&index);
         self.poisoned.insert(index);
+    }
+
+    /// The indices around an expression.
+    pub fn around(&self) -> impl Iterator<Item = IndexId> {
+        self.open.iter().copied().filter(|index| !self.aside.contains(index))
     }
 
     /// Closes the binder of the innermost indices.

@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
         firsts: &[ExprId],
         here: Here,
     ) -> Option<LoopId> {
-        let around = self.arena.ends.open.iter().copied().filter(|index| *index != step).collect();
+        let around = self.arena.ends.around().filter(|index| *index != step).collect();
         let of = self.arena.begin_loop(step, begin, around, here.guard, true);
         let mut currents = vec![];
         for (number, (first, state)) in firsts.iter().zip(&one.states).enumerate() {

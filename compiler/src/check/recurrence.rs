@@ -160,7 +160,7 @@ impl<'a> Checker<'a> {
                 branches.extend([otherwise, then]);
                 continue;
             }
-            let reads = |equation: &Equation| self.mentions(vec![id], &equation.name.text);
+            let reads = |equation: &Equation| self.mentions(vec![id], &equation.name.text, None);
             if self.is_literal(id) || arrays.equations.iter().any(reads) {
                 continue;
             }

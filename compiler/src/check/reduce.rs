@@ -26,6 +26,13 @@ pub(super) struct Indexed<'a> {
     pub body: ast::ExprId,
 }
 
+impl Indexed<'_> {
+    /// The expressions inside its indices.
+    pub fn parts(&self) -> Vec<ast::ExprId> {
+        self.filter.into_iter().chain([self.body]).collect()
+    }
+}
+
 /// The body of a reducer, with the indices that it is reduced over.
 pub(super) struct Body {
     /// The indices, the outermost first.
@@ -62,7 +69,12 @@ impl Checker<'_> {
             return self.suffix_scan(reducer, &suffix, indexed, want, here);
         }
         let outer = self.prefix_bound(indexed.binders);
-        let body = self.under(indexed, want, here.guard)?;
+        let aside = self.arena.ends.aside.len();
+        let same = outer.map(|p| p.of).filter(|of| !self.mentions(indexed.parts(), "", Some(*of)));
+        self.arena.ends.aside.extend(same);
+        let body = self.under(indexed, want, here.guard);
+        self.arena.ends.aside.truncate(aside);
+        let body = body?;
         let of = |id: ExprId, p: &Prefix| self.arena.free(id).contains(&p.of);
         let whole = |id: ExprId, p: &Prefix| !of(id, p) && !self.arena.reads_earlier(id);
         let prefix = outer.filter(|p| [Some(body.value), body.filter].into_iter().flatten().all(|id| whole(id, p)));

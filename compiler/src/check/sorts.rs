@@ -250,7 +250,7 @@ impl Checker<'_> {
         let begin = self.arena.out.exprs.next_key();
         // Each step halves what is left.
         let step = self.arena.index("step", Affine::constant(i64::from(i64::BITS)), here.span);
-        let around = self.arena.ends.open.iter().chain(around).copied().collect();
+        let around = self.arena.ends.around().chain(around.iter().copied()).collect();
         let guard = self.arena.branch(here.guard, Branch { needed: true, ..Branch::default() });
         let of = self.arena.begin_loop(step, begin, around, guard, false);
         let [low, high] = [0, 1].map(|number| self.arena.node(Kind::State { of, number }, integer.clone(), here));

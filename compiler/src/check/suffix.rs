@@ -39,8 +39,7 @@ impl Checker<'_> {
             Extent::Dynamic(_) => false,
         };
         let known = self.arena.ends.unsolved.contains(&of) || inside();
-        let body = || indexed.filter.into_iter().chain([indexed.body]).collect();
-        (known && *outer != name.text && !self.mentions(body(), outer)).then_some(Suffix {
+        (known && *outer != name.text && !self.mentions(indexed.parts(), outer, Some(of))).then_some(Suffix {
             of,
             inclusive: lower.inclusive,
             end,
@@ -48,14 +47,14 @@ impl Checker<'_> {
     }
 
     /// Whether expressions mention a name, be it only that of an index of their own, or an array of
-    /// a recurrence that is not complete yet.
-    pub(super) fn mentions(&self, mut pending: Vec<ast::ExprId>, name: &str) -> bool {
+    /// a recurrence that is not complete yet, or a value that depends on an index.
+    pub(super) fn mentions(&self, mut pending: Vec<ast::ExprId>, name: &str, of: Option<IndexId>) -> bool {
         while let Some(id) = pending.pop() {
             let kind = &self.ast(id).kind;
             if let ExprKind::Name(other) = kind {
-                let incomplete =
-                    self.scope.get(other).and_then(Binding::value).is_some_and(|v| self.arena.reads_earlier(v));
-                if other == name || incomplete {
+                let value = self.scope.get(other).and_then(Binding::value);
+                let depends = |v: ExprId| of.is_some_and(|of| self.arena.free(v).contains(&of));
+                if other == name || value.is_some_and(|v| self.arena.reads_earlier(v) || depends(v)) {
                     return true;
                 }
             }
@@ -77,12 +76,15 @@ impl Checker<'_> {
         let outer = self.arena.out.indices[suffix.of].name.clone();
         let reversed = self.arena.index(&outer, Affine::size(suffix.end.clone()), here.span);
         self.arena.ends.open.push(reversed);
+        let aside = self.arena.ends.aside.len();
+        self.arena.ends.aside.extend([suffix.of, reversed]);
         let body = self.reversed(suffix, reversed, indexed, want, here);
         let again = match reducer.finish == Finish::OverCount && indexed.filter.is_some() {
             true => self.reversed(suffix, reversed, indexed, want, here).map(Some),
             false => Some(None),
         };
         self.arena.ends.close(&[reversed]);
+        self.arena.ends.aside.truncate(aside);
         let prefix = Prefix { of: reversed, inclusive: suffix.inclusive };
         let value = self.elements(reducer, body?, again?, Some(prefix), here)?;
         let all = self.arena.comprehension(vec![reversed], value, here);
