@@ -152,8 +152,13 @@ pub struct UnitOutline {
 pub struct OutputOutline {
     /// The number of the result of the function, or of the value.
     pub number: usize,
-    /// How two partial results are joined, by the name of the reducer; `None` for a result.
+    /// How two partial results are joined, by the name of the reducer; `None` for a result. A
+    /// partial result of `argmax` and `argmin` is a place and the element there.
     pub join: Option<&'static str>,
+    /// For a scan, the axis along which it runs: then a partial result is the prefixes of a piece,
+    /// and the reduction of all its elements, which is to be joined with the prefixes of the next
+    /// piece.
+    pub scan: Option<usize>,
     /// The type of the elements.
     pub dtype: Dtype,
     /// The cut of each axis, if it is cut.
@@ -217,6 +222,7 @@ impl Blocks<'_> {
                 OutputOutline {
                     number: *result,
                     join: None,
+                    scan: None,
                     dtype: ty.dtype,
                     cuts: groups.iter().map(cut).collect(),
                     shape: ty.shape.iter().map(number).collect(),
@@ -225,10 +231,11 @@ impl Blocks<'_> {
             }
             Root::Value(value) => {
                 let known = &self.plan.values[*value];
-                let length = |index| checked.indices[index].extent.as_size().map_or(0, number);
+                let length = |index| self.of.partition.length(index).map_or(0, number);
                 OutputOutline {
                     number: *value,
                     join: Some(known.join.name()),
+                    scan: known.scan,
                     dtype: known.dtype,
                     cuts: self.of.partition.of_value(known).iter().map(cut).collect(),
                     shape: known.free.iter().map(|index| length(*index)).collect(),

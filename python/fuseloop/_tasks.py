@@ -122,6 +122,45 @@ def pieces(
     return grouped(made, groups)
 
 
+def scans(
+    plan: Plan,
+    number: int,
+    ends: list[tuple[int, int]],
+    cut: int,
+    unit: tuple[int, int, int, bool] | None,
+    chunks: tuple[int, int],
+    given: list[Any],
+    count: int,
+) -> list[list[tuple[Any, Any]]]:
+    """For each of several scans the prefixes of each piece of a block, with their results."""
+    if unit is None:
+        made = block(plan, number, ends, given)
+        return [[(made[2 * k], made[2 * k + 1])] for k in range(count)]
+    nodes = pieces(plan, number, ends, cut, unit, chunks, given, [(2, "")] * count)
+    return [[(arrays[0], arrays[1]) for _, _, arrays in many] for many in nodes]
+
+
+def carried(before: Any, made: list[tuple[Any, Any]], operation: str) -> tuple[list[Any], Any]:
+    """What comes before each piece of a block, and before the next block."""
+    carry = None if before is None else before[1]
+    carries = []
+    for _, total in made:
+        carries.append(carry)
+        carry = total if carry is None else join(operation, (carry,), (total,))[0]
+    return carries, carry
+
+
+def continued(made: list[tuple[Any, Any]], carries: tuple[list[Any], Any], operation: str, axis: int) -> Any:
+    """The prefixes of a block, from the beginning of the array on."""
+    parts = []
+    for (prefixes, _), carry in zip(made, carries[0], strict=True):
+        if carry is not None:
+            before = np.broadcast_to(np.expand_dims(np.asarray(carry), axis), prefixes.shape)
+            prefixes = join(operation, (before,), (prefixes,))[0]
+        parts.append(prefixes)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
+
+
 def piece_ends(
     ends: list[tuple[int, int]], cut: int, unit: tuple[int, int, int, bool], first: int, last: int
 ) -> tuple[list[tuple[int, int]], tuple[int, int]]:

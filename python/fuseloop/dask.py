@@ -207,7 +207,9 @@ class _Call:
         """The results as Dask arrays."""
         found: dict[int, Any] = {}
         for number, stage in enumerate(self.stages):
-            if stage["outputs"][0]["join"] is not None:
+            if stage["outputs"][0]["scan"] is not None:
+                self._scan(number, stage)
+            elif stage["outputs"][0]["join"] is not None:
                 self._partial(number, stage)
             else:
                 for place, output in enumerate(stage["outputs"]):
@@ -309,14 +311,11 @@ class _Call:
             if stage["unit"] is None:
                 task = (RUN, "partial", plan, number, ends, self._given(compiled, ends), groups)
             else:
-                chunk, inner, length, _ = stage["unit"]
-                last = -(-length * inner // chunk)
-                first, end = (min(self._chunk(e, chunk, inner, last), last) for e in ends[over[0]])
-                if first >= end and (at[stage["cuts"].index(over[0])] or last):
+                chunks = self._chunks(stage["unit"], ends[over[0]])
+                if chunks is None:
                     continue
-                rows, _ = _tasks.piece_ends(ends, over[0], stage["unit"], first, max(end, first + 1))
+                rows, _ = _tasks.piece_ends(ends, over[0], stage["unit"], *chunks)
                 given = self._given(compiled, rows)
-                chunks = (first, max(end, first + 1))
                 task = (RUN, "pieces", plan, number, rows, over[0], stage["unit"], chunks, given, groups)
             self.graph[key] = task
             place = tuple(n for n, cut in zip(at, stage["cuts"], strict=True) if cut not in over)
@@ -324,9 +323,61 @@ class _Call:
         for place_of, output in enumerate(outputs):
             self._join(number, stage, place_of, output, made)
 
-    def _chunk(self, end: int, chunk: int, inner: int, last: int) -> int:
-        """The cut of the order that is nearest to an end of a block."""
-        return last if end == LAST else (2 * end * inner + chunk) // (2 * chunk)
+    def _chunks(self, unit: tuple[int, int, int, bool], ends: tuple[int, int]) -> tuple[int, int] | None:
+        """The chunks of the order that are nearest to a block: from the first to one past the last;
+        ``None`` if they belong to other blocks."""
+        chunk, inner, length, _ = unit
+        last = -(-length * inner // chunk)
+        first, end = (last if e == LAST else min(last, (2 * e * inner + chunk) // (2 * chunk)) for e in ends)
+        if first < end:
+            return first, end
+        return None if last or ends[0] else (0, 1)
+
+    def _scan(self, number: int, stage: dict[str, Any]) -> None:
+        """The tasks for scans: prefixes of pieces, and what comes before each of them."""
+        compiled = _tasks.stage_of(self.plan, number)
+        outputs, unit = stage["outputs"], stage["unit"]
+        cut = outputs[0]["over"][0][0]
+        made: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
+        for at, ends in self._grid(stage["cuts"]):
+            rows, chunks, begin = ends, (0, 0), ends[cut][0]
+            if unit is not None:
+                found = self._chunks(unit, ends[cut])
+                if found is None:
+                    continue
+                chunks, begin = found, found[0] * unit[0]
+                rows, _ = _tasks.piece_ends(ends, cut, unit, *chunks)
+            key = ("scan-" + self.name, number, *at)
+            given = self._given(compiled, rows)
+            task = (RUN, "scans", f"plan-{self.token}", number, rows, cut, unit, chunks, given, len(outputs))
+            self.graph[key] = task
+            place = tuple(n for n, other in zip(at, stage["cuts"], strict=True) if other != cut)
+            made.setdefault(place, []).append((begin, key))
+        around = [other for other in stage["cuts"] if other != cut]
+        for place_of, output in enumerate(outputs):
+            self._continue(output, place_of, cut, around, made)
+
+    def _continue(self, output: dict[str, Any], place_of: int, cut: int, around: list[int], made: Any) -> None:
+        """The tasks that carry a scan from one block to the next."""
+        name = f"value-{output['number']}-{self.token}"
+        keys: dict[tuple[int, ...], Any] = {}
+        begins: list[int] = []
+        for place, blocks in made.items():
+            before = None
+            begins = [begin for begin, _ in blocks]
+            for k, (_, key) in enumerate(blocks):
+                own = (RUN, "picked", key, place_of)
+                carry = (name, "carry", k, *place)
+                self.graph[carry] = (RUN, "carried", before, own, output["join"])
+                before = carry
+                self.graph[(name, k, *place)] = (RUN, "continued", own, carry, output["join"], output["scan"])
+                where = dict(zip(around, place, strict=True)) | {cut: k}
+                keys[tuple(0 if c is None else where[c] for c in output["cuts"])] = (name, k, *place)
+        ends = []
+        for other, length in zip(output["cuts"], output["shape"], strict=True):
+            inner = [*begins[1:], LAST] if other == cut else [LAST] if other is None else self._open(other)[1:]
+            ends.append([0, *(min(end, length) for end in inner)])
+        self.joined[output["number"]] = (keys, ends)
 
     def _join(self, number: int, stage: dict[str, Any], place_of: int, output: dict[str, Any], made: Any) -> None:
         """The tasks that join the partial results of a value, a few at a time."""

@@ -96,6 +96,7 @@ pub(crate) fn outline<'py>(py: Python<'py>, stages: &[StageOutline]) -> PyResult
         let made = PyDict::new(py);
         made.set_item("number", output.number)?;
         made.set_item("join", output.join)?;
+        made.set_item("scan", output.scan)?;
         made.set_item("dtype", output.dtype.to_string())?;
         made.set_item("cuts", &output.cuts)?;
         made.set_item("shape", &output.shape)?;

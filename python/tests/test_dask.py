@@ -75,6 +75,20 @@ fn kmeans(x: f32[n, d], center: f32[k, d]) -> f32[k, d] {
     let next[c < k, j] = mean[i where label[i] == c](x[i, j])
     next
 }
+fn sums(x: f32[n, m]) {
+    let along[i, j] = sum[k <= j](x[i, k])
+    let before[i, j] = sum[k < i](x[k, j])
+    (along, before)
+}
+fn moving(x: f64[n]) {
+    let c[i] = sum[k < i](x[k] * x[k])
+    let y[i] = (c[i + 5] - c[i]) / sum(x)
+    y
+}
+fn record(x: f32[n]) {
+    let most[i] = max[k <= i](x[k])
+    most
+}
 fn smoothed(x: f64[n, m], a: f64) {
     let rec y[t < n, j < m] = if t == 0 then x[t, j] else a * x[t, j] + (1 - a) * y[t - 1, j]
     y
@@ -127,6 +141,11 @@ CASES: list[tuple[str, list[Any]]] = [
     ("normal", [((3000, 7), (0, 1))]),
     ("best", [((3000,), (0,))]),
     ("kmeans", [((20_000, 3), (0,)), ((5, 3), ())]),
+    ("sums", [((9000, 5), (0, 1))]),
+    ("sums", [((5, 9000), (0, 1))]),
+    ("sums", [((4096, 2), (0,))]),
+    ("moving", [((20_000,), (0,))]),
+    ("record", [((500,), (0,))]),
     ("smoothed", [((20, 30), (1,)), 0.3]),
     ("escape", [((300,), (0,))]),
 ]
@@ -195,6 +214,7 @@ def test_jit(rng: np.random.Generator) -> None:
 
 REFUSED = [
     ("fn f(x: f32[n]) = sort(x)", r"axis 0 of `x` has 2 blocks and cannot be cut: `sort\(x\)` sorts along it"),
+    ("fn f(x: f32[n]) { let c[i] = argmax[k <= i](x[k])\n c }", "numbers the elements of a prefix"),
     ("fn f(x: f32[n]) = x[::2]", "reads it in steps, backwards"),
     ("fn f(x: f32[n]) { let y[i, j] = x[i] - x[j]\n y }", "give the array to two parameters"),
     ("fn f(x: f32[n]) { let rec y[i < n] = if i == 0 then 0 else y[i - 1] + x[i]\n y }", "each element depends on earlier"),

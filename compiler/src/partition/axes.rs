@@ -213,9 +213,10 @@ impl Axes {
             }
             Kind::Access { array, at } => self.access(checked, id, *array, at, text),
             Kind::Reduce { over, prefix: Some(prefix), .. } => {
-                self.join(over[0].index(), prefix.of.index());
-                let message = format!("`{}` goes on from one block to the next", text(expr));
-                self.refuse(over[0].index(), expr, message, WHOLE);
+                let (running, of) = (over[0].index(), prefix.of.index());
+                self.join(running, of);
+                let shorter = Size::constant(if prefix.inclusive { 0 } else { 1 });
+                self.lengths[running] = self.lengths[of].as_ref().map(|length| length - &shorter);
             }
             Kind::Reduce { by, .. } => {
                 for index in by.iter().filter_map(ir::checked::Factor::key_of) {
@@ -347,7 +348,9 @@ impl Axes {
 
     /// Refuses to cut a group if an element depends on two places of it.
     fn hold_apart(&mut self, checked: &Checked, id: ExprId, expr: &Expr, text: &dyn Fn(&Expr) -> String) {
-        let indices = self.free[id].iter().copied().chain(checked.bound(&expr.kind)).map(|index| index.index());
+        // The index of a scan runs with the one that ends it.
+        let bound = checked.bound(&expr.kind).filter(|_| !matches!(expr.kind, Kind::Reduce { prefix: Some(_), .. }));
+        let indices = self.free[id].iter().copied().chain(bound).map(|index| index.index());
         let both: [Vec<Node>; 2] = [indices.collect(), self.arrays[id].clone()];
         for nodes in both {
             let mut seen = BTreeSet::new();
@@ -370,7 +373,7 @@ impl Axes {
             "every element of its recurrence needs a value of all blocks"
         } else if expr.guard != Checked::TOP {
             "it is computed only under the condition around it"
-        } else if over.iter().chain(&*self.free[id]).any(|index| checked.indices[*index].extent.as_size().is_none()) {
+        } else if over.iter().chain(&*self.free[id]).any(|index| self.length(index.index()).is_none()) {
             "it ends where another index or data says"
         } else {
             return;

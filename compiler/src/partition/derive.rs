@@ -7,13 +7,15 @@
 //! give the same bits.
 
 use cranelift_entity::{EntityRef, SecondaryMap};
-use ir::checked::{Checked, Expr, ExprId, Extent, IndexId, Kind, Loop, Param, Recurrence, State, Subscript, Type};
+use ir::checked::{
+    Checked, Expr, ExprId, Extent, Index, IndexId, Kind, Loop, Param, Prefix, Recurrence, State, Subscript, Type,
+};
 use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
-use ir::{Affine, BinaryOp, Dtype, Extreme, Order, Origin, ReduceOp, Size, SymbolId};
+use ir::{Affine, BinaryOp, Dtype, Extreme, Monoid, Order, Origin, ReduceOp, Size, SymbolId};
 
 use super::Refusal;
 use super::axes::{Axes, Node, WHOLE, sized};
-use super::plan::{Join, Output, Plan, Stage};
+use super::plan::{Output, Plan, Stage};
 use super::regions::{Region, Regions, regions};
 use crate::planes::copied;
 
@@ -116,7 +118,8 @@ struct Deriving<'a> {
     piece: Option<(Size, Size)>,
     ids: SecondaryMap<ExprId, Option<ExprId>>,
     places: SecondaryMap<ExprId, ExprId>,
-    /// The greatest or least element, for a reduction that gives its place.
+    /// The greatest or least element, for a reduction that gives its place; the reduction of all
+    /// elements, for a scan.
     partners: SecondaryMap<ExprId, Option<ExprId>>,
 }
 
@@ -348,6 +351,11 @@ impl Deriving<'_> {
                 }
                 Kind::Access { array: self.ids[*array]?, at: subscripts }
             }
+            Kind::Reduce { op: ReduceOp::Monoid(monoid), over, body, order, prefix: Some(prefix), .. }
+                if self.is_root(id) =>
+            {
+                return self.scan(id, *monoid, over[0], *body, *order, *prefix);
+            }
             Kind::Reduce { op, over, body, order, by, .. } if self.is_root(id) => {
                 if let ReduceOp::Position(extreme) = op {
                     return self.position(id, *extreme, over, *body);
@@ -407,9 +415,9 @@ impl Deriving<'_> {
             over.iter().map(|index| self.new.indices[*index].extent.as_size().cloned()).collect::<Option<_>>()?;
         let dtype = like.ty.dtype;
         let array = self.push(Kind::Comprehension { indices: over.to_vec(), body }, Type { dtype, shape }, &like);
-        let element = self.reduced(array, ReduceOp::Monoid(extreme.monoid()), over, dtype, &like);
+        let element = self.reduced(array, ReduceOp::Monoid(extreme.monoid()), Order::Free, over, &like);
         self.partners[id] = Some(element);
-        let own = self.reduced(array, ReduceOp::Position(extreme), over, Dtype::I64, expr);
+        let own = self.reduced(array, ReduceOp::Position(extreme), Order::Free, over, expr);
         let region = self.region(over[0].index())?;
         let length = |index: &IndexId| self.old.indices[*index].extent.as_size().cloned();
         let before = over[1..].iter().try_fold(self.starts[region].clone(), |n, index| Some(&n * &length(index)?))?;
@@ -417,17 +425,44 @@ impl Deriving<'_> {
         Some(self.scalar(Kind::Binary(BinaryOp::Add, own, before), Dtype::I64, expr))
     }
 
-    /// A reduction, in any order, of an array with an axis for each of some indices.
-    fn reduced(&mut self, array: ExprId, op: ReduceOp, over: &[IndexId], dtype: Dtype, like: &Expr) -> ExprId {
+    /// The prefixes of the elements of a block, and the reduction of all of them.
+    fn scan(
+        &mut self,
+        id: ExprId,
+        monoid: Monoid,
+        running: IndexId,
+        body: ExprId,
+        order: Order,
+        prefix: Prefix,
+    ) -> Option<ExprId> {
+        let expr = &self.old.exprs[id];
+        let (body, op) = (self.ids[body]?, ReduceOp::Monoid(monoid));
+        let like = self.new.exprs[body].clone();
+        let dtype = like.ty.dtype;
+        let shape = vec![self.new.indices[running].extent.as_size().cloned()?];
+        let array = self.push(Kind::Comprehension { indices: vec![running], body }, Type { dtype, shape }, &like);
+        self.partners[id] = Some(self.reduced(array, op, order, &[running], &like));
+        let end = Affine::index(prefix.of).add(&Affine::constant(i64::from(prefix.inclusive)));
+        let index = Index { extent: Extent::Affine(end), ..self.old.indices[running].clone() };
+        let index = self.new.indices.push(index);
+        let at = self.subscript(Affine::index(index), None, &like);
+        let body = self.scalar(Kind::Access { array, at: vec![at] }, dtype, &like);
+        let kind = Kind::Reduce { op, over: vec![index], body, order, prefix: Some(prefix), by: vec![] };
+        Some(self.push(kind, Type::scalar(expr.ty.dtype), expr))
+    }
+
+    /// A reduction of an array with an axis for each of some indices.
+    fn reduced(&mut self, array: ExprId, op: ReduceOp, order: Order, over: &[IndexId], like: &Expr) -> ExprId {
         let (mut fresh, mut at) = (vec![], vec![]);
         for index in over {
             let copy = self.new.indices.push(self.new.indices[*index].clone());
             fresh.push(copy);
             at.push(self.subscript(Affine::index(copy), None, like));
         }
-        let body = self.scalar(Kind::Access { array, at }, self.new.exprs[array].ty.dtype, like);
-        let kind = Kind::Reduce { op, over: fresh, body, order: Order::Free, prefix: None, by: vec![] };
-        self.scalar(kind, dtype, like)
+        let dtype = self.new.exprs[array].ty.dtype;
+        let body = self.scalar(Kind::Access { array, at }, dtype, like);
+        let kind = Kind::Reduce { op, over: fresh, body, order, prefix: None, by: vec![] };
+        self.scalar(kind, op.result(dtype), like)
     }
 
     /// The reduction of a piece that begins and ends within rows: of elements one after another.
@@ -449,11 +484,7 @@ impl Deriving<'_> {
         let dtype = like.ty.dtype;
         let rows = self.push(Kind::Comprehension { indices: over.to_vec(), body }, Type { dtype, shape }, &like);
         let elements = self.push(Kind::Reshape(rows), Type { dtype, shape: vec![all] }, &like);
-        let index = ir::checked::Index {
-            name: "element".to_owned(),
-            extent: Extent::Affine(sized(length)),
-            origin: expr.origin,
-        };
+        let index = Index { name: "element".to_owned(), extent: Extent::Affine(sized(length)), origin: expr.origin };
         let index = self.new.indices.push(index);
         let at = self.subscript(Affine::index(index).add(&sized(start)), None, &like);
         let body = self.scalar(Kind::Access { array: elements, at: vec![at] }, dtype, &like);
@@ -476,9 +507,11 @@ impl Deriving<'_> {
                     let Some(id) = self.ids[value.expr] else { continue };
                     let whole = self.around(&value.free, id);
                     self.new.results.push((format!("value_{number}"), whole));
-                    if let (Join::Position(_), Some(partner)) = (value.join, self.partners[value.expr]) {
-                        let whole = self.around(&value.free, partner);
-                        self.new.results.push((format!("element_{number}"), whole));
+                    if let Some(partner) = self.partners[value.expr] {
+                        let around = value.free.iter().enumerate().filter(|(axis, _)| value.scan != Some(*axis));
+                        let around: Vec<IndexId> = around.map(|(_, index)| *index).collect();
+                        let whole = self.around(&around, partner);
+                        self.new.results.push((format!("partner_{number}"), whole));
                     }
                 }
             }
@@ -522,7 +555,7 @@ impl Deriving<'_> {
                 _ => (like.ty.shape[axis].clone(), Size::default()),
             };
             let extent = Extent::Affine(sized(length.clone()));
-            let index = ir::checked::Index { name: format!("i{axis}"), extent, origin: like.origin };
+            let index = Index { name: format!("i{axis}"), extent, origin: like.origin };
             let index = self.new.indices.push(index);
             indices.push(index);
             shape.push(length);

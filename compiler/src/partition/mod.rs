@@ -20,7 +20,8 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use ir::checked::{Checked, Expr, Kind};
+use cranelift_entity::EntityRef;
+use ir::checked::{Checked, Expr, IndexId, Kind};
 use ir::{Origin, ReduceOp, Size};
 
 use axes::{Axes, Node};
@@ -70,6 +71,8 @@ pub struct Joined {
 pub enum Reduced {
     /// To a value, or one for each index around it.
     Values,
+    /// The prefixes of a scan, which goes on from one block to the next.
+    Prefixes,
     /// By key, to tables.
     Tables,
     /// A sum of products.
@@ -81,6 +84,7 @@ impl Reduced {
     pub fn name(self) -> &'static str {
         match self {
             Reduced::Values => "reduced",
+            Reduced::Prefixes => "scanned",
             Reduced::Tables => "keyed",
             Reduced::Products => "contracted",
         }
@@ -156,6 +160,11 @@ impl Partition {
         self.axes.arrays[checked.results[number].1].iter().map(|node| self.axes.group(*node)).collect()
     }
 
+    /// The length of an index, if it depends on no other index and no data.
+    pub fn length(&self, index: IndexId) -> Option<&Size> {
+        self.axes.length(index.index())
+    }
+
     /// The group of each axis of a value.
     pub fn of_value(&self, value: &Value) -> Vec<Node> {
         value.free.iter().map(|index| self.axes.of(*index)).collect()
@@ -182,6 +191,7 @@ fn look(checked: &Checked, axes: &Axes, cut: &mut Cut, source: &str) -> Result<(
     }
     for value in &plan.values {
         let kind = match &checked.exprs[value.expr].kind {
+            Kind::Reduce { prefix: Some(_), .. } => Reduced::Prefixes,
             Kind::Reduce { by, .. } if !by.is_empty() => Reduced::Tables,
             Kind::Reduce { op: ReduceOp::Monoid(_) | ReduceOp::Position(_), .. } => Reduced::Values,
             _ => Reduced::Products,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::checked::{Checked, ExprId, Factor, IndexId, Kind};
-use ir::order::{BLOCK, LANES_CHUNK};
+use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
 use ir::{Dtype, Extreme, Monoid, Order, ReduceOp, Size};
 
 use super::Refusal;
@@ -42,6 +42,10 @@ pub struct Value {
     pub indices: Vec<IndexId>,
     /// The pieces that it has to be computed in.
     pub unit: Option<Unit>,
+    /// For a scan, the axis of the partial results along which it runs. Such a value has all
+    /// prefixes: those of each piece, and the results of pieces, which are joined one after
+    /// another.
+    pub scan: Option<usize>,
 }
 
 /// How two partial results become one.
@@ -99,7 +103,15 @@ pub enum Output {
 
 /// What one program can compute: outputs that need the same earlier values, either of results or of
 /// partial results, over the same cuts and in the same pieces.
-type Key = (usize, bool, Vec<Node>, Option<Unit>);
+type Key = (usize, Kinds, Vec<Node>, Vec<Node>, Option<Unit>);
+
+/// The kinds of outputs that a program has.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Kinds {
+    Partial,
+    Scans,
+    Results,
+}
 
 /// Plans the programs for a cut of these groups of axes.
 pub(super) fn plan(
@@ -138,15 +150,19 @@ pub(super) fn plan(
             origin: expr.origin,
         })?;
         let grid = within([nodes(&value.free), nodes(over)].concat());
-        stages.entry((level, false, grid, value.unit.clone())).or_default().push(Output::Value(values.len()));
+        let kinds = if value.scan.is_some() { Kinds::Scans } else { Kinds::Partial };
+        stages
+            .entry((level, kinds, grid, value.over.clone(), value.unit.clone()))
+            .or_default()
+            .push(Output::Value(values.len()));
         values.push(value);
         levels[id] = level + 1;
     }
     for (number, (_, result)) in checked.results.iter().enumerate() {
         let grid = within(axes.arrays[*result].clone());
-        stages.entry((levels[*result], true, grid, None)).or_default().push(Output::Result(number));
+        stages.entry((levels[*result], Kinds::Results, grid, vec![], None)).or_default().push(Output::Result(number));
     }
-    let stages = stages.into_iter().map(|((_, _, grid, unit), outputs)| Stage { grid, unit, outputs }).collect();
+    let stages = stages.into_iter().map(|((_, _, grid, _, unit), outputs)| Stage { grid, unit, outputs }).collect();
     Ok(Plan { values, stages })
 }
 
@@ -159,7 +175,25 @@ fn value(checked: &Checked, axes: &Axes, id: ExprId, over: Vec<Node>) -> Result<
     };
     let index_of = |group: &Node| all.iter().copied().find(|index| axes.of(*index) == *group);
     let indices = over.iter().filter_map(index_of).collect();
-    let made = |join, unit| Value { expr: id, join, dtype: expr.ty.dtype, free, over: over.clone(), indices, unit };
+    let made = |join, unit| Value {
+        expr: id,
+        join,
+        dtype: expr.ty.dtype,
+        free: free.clone(),
+        over: over.clone(),
+        indices,
+        unit,
+        scan: None,
+    };
+    if let Kind::Reduce { op, over: running, prefix: Some(prefix), .. } = &expr.kind {
+        let ReduceOp::Monoid(monoid) = *op else { return Err("numbers the elements of a prefix") };
+        let scan = free.iter().position(|index| *index == prefix.of);
+        let length = axes.length(running[0].index()).cloned().ok_or("ends where another index says")?;
+        let chunk = Size::constant(SCAN_CHUNK as i64);
+        let unit = Unit { chunk, inner: Size::constant(1), length, joined: false };
+        let unit = monoid.depends_on_order(expr.ty.dtype).then_some(unit);
+        return Ok(Value { scan, ..made(Join::Monoid(monoid), unit) });
+    }
     let number = |value: usize| Size::constant(value as i64);
     let (op, indices, order, by) = match &expr.kind {
         Kind::Reduce { op, over, order, by, .. } => (*op, over, *order, by),

@@ -11,7 +11,7 @@ fn cuts(source: &str) -> Vec<String> {
 
 #[test]
 fn what_each_axis_allows() {
-    let cases: [(&str, &[&str]); 9] = [
+    let cases: [(&str, &[&str]); 10] = [
         ("fn f(x: f32[n], by: f32) = x * by", &["axis 0 of `x`, axis 0 of `out`: mapped"]),
         (
             "fn f(x: f32[n]) { let y[i] = x[i] + x[i + 2]\n let z[i] = y[i + 1] - x[i]\n z }",
@@ -24,6 +24,10 @@ fn what_each_axis_allows() {
                 "axis 0 of `x`: reduced by `sum(x, axis = 0)` in chunks of 256",
                 "axis 1 of `x`, axis 0 of `out`: mapped",
             ],
+        ),
+        (
+            "fn f(x: f32[n]) { let c[i] = sum[k < i](x[k])\n c }",
+            &["axis 0 of `x`, axis 0 of `out`: scanned by `sum[k < i](x[k])` in chunks of 4096"],
         ),
         (
             "fn f(x: f64[n], i: i64[n], k: i64) { let t[c < k] = sum[j where i[j] == c](x[j])\n t }",
