@@ -20,13 +20,14 @@ impl Writer<'_> {
         let found = if floats.is_empty() || self.choices.chance(20) { &values } else { &floats };
         let Some(value) = self.choices.pick(found).cloned() else { return vec![] };
         self.shadows = false;
-        let lets = match self.choices.below(18) {
+        let lets = match self.choices.below(20) {
             0..6 => self.rows(value),
             6..9 => self.siblings(&value),
             9..11 => self.diamond(&value),
             11..13 => self.window(value),
             13..17 => self.elsewhere(value),
-            _ => self.broad(value),
+            17 => self.broad(value),
+            _ => self.table(&value),
         };
         self.shadows = true;
         lets
@@ -46,6 +47,50 @@ impl Writer<'_> {
             lets.push(self.spread(&mut value, &reduced, axis));
         }
         lets
+    }
+
+    /// `let y[i < 3] = sum[r < n where r % 3 == i](x[r])`: elements added up by a key.
+    fn table(&mut self, value: &Value) -> Vec<String> {
+        self.count("table by key");
+        let length = &value.shape[0];
+        let keys = match self.choices.below(6) {
+            0 | 1 => Dim::constant(3),
+            2 => Dim::constant(17),
+            3 => length.clone(),
+            _ => self.some_dim(),
+        };
+        let [end, most] = [length, &keys].map(|dim| self.scope.number(dim));
+        // Each element of a vector has a key, or each row of an array.
+        let columns = &value.shape[1..];
+        let names = &["j", "l"][..columns.len()];
+        let subscripts: Vec<String> = std::iter::once("r").chain(names.iter().copied()).map(str::to_owned).collect();
+        let term = element(value, &subscripts);
+        let place = ["r", "s", "t"][..value.shape.len()].iter().map(|_| "0".to_owned()).skip(1);
+        let first =
+            format!("{}[{}]", value.name, std::iter::once("r".to_owned()).chain(place).collect::<Vec<_>>().join(", "));
+        let key = match self.choices.below(6) {
+            0 | 1 => format!("r % ({most})"),
+            2 => "r / 2".to_owned(),
+            3 => format!("r * 7919 % ({most})"),
+            4 if columns.is_empty() => format!("i64({first})"),
+            _ => "r % 3".to_owned(),
+        };
+        let reducer = self.reducer(value.ty);
+        let ty = value.ty.compute();
+        let body = match self.choices.below(4) {
+            _ if value.may_contract => Piece::call("abs", &[&term], ty, &[]),
+            0 => self.changed(&term),
+            _ => term,
+        };
+        let body = if body.may_contract() { Piece::call("abs", &[&body], ty, &[]) } else { body };
+        let columns_text = columns.iter().zip(names).map(|(dim, name)| format!(", {name} < {dim}"));
+        let binders = format!("[i < {keys}{}]", columns_text.collect::<String>());
+        let text = format!("{reducer}[r < {end} where {key} == i]({})", body.text);
+        let shape: Vec<Dim> = std::iter::once(keys).chain(columns.iter().cloned()).collect();
+        self.work.push(value.shape.iter().fold(Dim::constant(2), |product, dim| product.times(dim)));
+        let mut piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, &shape) };
+        piece.uses.retain(|name| !subscripts.contains(name));
+        vec![self.bind(&binders, piece, None)]
     }
 
     /// Several results of one value.

@@ -32,8 +32,10 @@ impl Writer<'_> {
         self.count("loop");
         let ty = self.choices.pick(&TYPES).copied().unwrap_or(Dtype::F32);
         let shape = self.some_shape_of(ty);
-        if self.choices.chance(15) {
-            return self.exchanged(ty, &shape);
+        match self.choices.below(20) {
+            14..17 => return self.exchanged(ty, &shape),
+            17.. if !shape.is_empty() => return self.stencil(ty, &shape),
+            _ => {}
         }
         let from = self.work.len();
         let mut counts = false;

@@ -147,6 +147,51 @@ impl Writer<'_> {
         Piece { level: Level::If, ..Piece::atom(text, ty, shape) }.using(&[outside])
     }
 
+    /// `let y = loop state = x, step < 3 { let next[i < n] = if 0 < i && i < n - 1 then ...; next }`:
+    /// steps that read neighbours.
+    pub fn stencil(&mut self, ty: Dtype, shape: &[Dim]) -> String {
+        self.count("stencil in a loop");
+        let names = &INDICES[..shape.len()];
+        let first = self.typed(ty, shape);
+        let binders: Vec<String> =
+            names.iter().zip(shape).map(|(name, dim)| format!("{name} < {}", self.scope.number(dim))).collect();
+        let binders = binders.join(", ");
+        let at = |array: &str, axis: usize, by: i64| {
+            let moved = |(n, name): (usize, &&str)| match (n == axis, by < 0) {
+                (true, false) => format!("{name} + {by}"),
+                (true, true) => format!("{name} - {}", -by),
+                (false, _) => (*name).to_owned(),
+            };
+            format!("{array}[{}]", names.iter().enumerate().map(moved).collect::<Vec<_>>().join(", "))
+        };
+        let mut lets = vec![];
+        let mut from = STATE;
+        for name in ["half", "next"].into_iter().skip(usize::from(!self.choices.chance(30))) {
+            // Rows are the first axis.
+            let axis = if self.choices.chance(70) { 0 } else { self.choices.below(shape.len()) };
+            let reach = 1 + i64::try_from(self.choices.below(2)).unwrap_or(0);
+            let (index, own) = (names[axis], at(from, axis, 0));
+            let least = self.scope.number(&shape[axis].offset(-reach));
+            let (before, after) = (at(from, axis, -reach), at(from, axis, reach));
+            let (condition, value) = match self.choices.below(5) {
+                0 => (format!("{index} >= {reach}"), format!("{own} + {before}")),
+                1 => (format!("{index} < {least}"), format!("max({own}, {after})")),
+                2 => (format!("{index} >= {reach} && {index} < {least}"), format!("{before} - {after}")),
+                3 => (format!("{index} < {least}"), format!("{after} - {own}")),
+                _ => (format!("{index} >= {reach} && {index} < {least}"), format!("{before} + {own} + {after}")),
+            };
+            lets.push(format!("let {name}[{binders}] = if {condition} then {value} else {own}; "));
+            from = name;
+        }
+        let end = 2 + self.choices.below(5);
+        let text = format!("loop {STATE} = {}, {STEP} < {end} {{ {}next }}", first.text, lets.concat());
+        for _ in 0..end {
+            self.loops(shape);
+        }
+        let piece = Piece { level: Level::If, ..Piece::atom(text, ty, shape) }.using(&[&first]);
+        self.bind("", piece, None)
+    }
+
     /// `let (a, b) = loop state = e, other = f, step < 3 { if c then (other, state) else (state, other) }`
     pub fn exchanged(&mut self, ty: Dtype, shape: &[Dim]) -> String {
         self.count("loop that chooses a tuple");
