@@ -294,6 +294,87 @@ def kmeans(x, start):
     return centres(x, cluster, first), np.bincount(cluster, minlength=10), cluster
 
 
+def glow(heat):
+    return (255 * np.clip(3 * heat[..., None] - np.arange(3, dtype=np.float32), 0, 1)).astype(np.uint8)
+
+
+def mandelbrot_picture(height, width, limit):
+    steps = mandelbrot(height, width, limit)
+    return glow(np.where(steps == limit, 0, np.sqrt(np.float32(steps) / np.float32(limit))).astype(np.float32))
+
+
+def far(x, y):
+    re, im = x * x * x - 3 * x * y * y - 1, 3 * x * x * y - y * y * y
+    return re * re + im * im > 1e-6
+
+
+def shade(re, im, limit, channel):
+    x, y, steps = float(re), float(im), 0
+    while steps < limit and far(x, y):
+        square = x * x + y * y
+        scale = 3 * square * square
+        x, y = 2 * x / 3 + (x * x - y * y) / scale, 2 * y / 3 - 2 * x * y / scale
+        steps += 1
+    root = 0 if x > 0 else 1 if y > 0 else 2
+    return np.uint8(255 - min(12 * steps, 200) if root == channel else 0)
+
+
+def newton_picture(height, width, limit):
+    place = lambda i, j: (j / float(width) * 3 - 1.5, i / float(height) * 3 - 1.5)
+    each = [shade(*place(i, j), limit, c) for i in range(height) for j in range(width) for c in range(3)]
+    return np.array(each, np.uint8).reshape(height, width, 3)
+
+
+def drop(i, j, at, across):
+    return np.maximum(1 - np.float32((i - at) ** 2 + (j - across) ** 2) / np.float32(80), np.float32(0))
+
+
+def wave_picture(height, width, steps):
+    i, j = np.indices((height, width))
+    u = drop(i, j, height // 2, width // 3) + drop(i, j, height // 3, 3 * width // 4)
+    before = u
+    for _ in range(steps):
+        after, inner = u.copy(), u[1:-1, 1:-1]
+        around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * inner
+        after[1:-1, 1:-1] = 2 * inner - before[1:-1, 1:-1] + np.float32(0.25) * around
+        u, before = after, u
+    blue = 90 + 40 * np.arange(3, dtype=np.float32)
+    return np.clip(blue + 320 * u[..., None], 0, 255).astype(np.uint8)
+
+
+def heat_picture(height, width, steps):
+    i, j = np.indices((height, width))
+    across = j % (width // 3)
+    hot = (i > height // 4) & (i < 3 * height // 4) & (across > width // 9) & (across < width // 5)
+    u = hot.astype(np.float32)
+    for _ in range(steps):
+        after = u.copy()
+        after[1:-1, 1:-1] = np.float32(0.25) * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        u = after
+    return glow(u)
+
+
+def life_picture(height, width, generations):
+    i, j = np.indices((height, width))
+    cell = ((i * i * 7 + j * j * 13 + i * j * 5) % 11 < 4).astype(np.uint8)
+    before = cell
+    for _ in range(generations):
+        cell, before = generation(cell), cell
+    return np.where(cell[..., None] == 1, 255, np.where(before[..., None] == 1, 50 * np.arange(3), 0)).astype(np.uint8)
+
+
+def lorenz_picture(height, width, orbits, steps):
+    at = (np.arange(orbits)[:, None] % 17 + 3 * np.arange(3)) / 8 + 1
+    visits = np.zeros((height, width), np.int64)
+    for step in range(steps + 1):
+        row = np.floor((50 - at[:, 2]) / 50 * height).astype(int)
+        column = np.floor((at[:, 0] + 22) / 44 * width).astype(int)
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        np.add.at(visits, (row[inside], column[inside]), 1)
+        at = at + 0.004 * velocity(at)
+    return glow(np.sqrt(np.sqrt(np.float32(visits) / np.float32(max(visits.max(initial=0), 1)))))
+
+
 def groupby(x, group, groups):
     each = [x[group == g] for g in range(groups)]
     total, count = np.array([part.sum() for part in each]), np.array([len(part) for part in each])
@@ -849,6 +930,16 @@ CASES = [
     case("percentile", "bins", [dict(x=small(n), edge=np.sort(f32(k) * 4)) for n, k in ((0, 0), (101, 1), (1000, 5))], bins),
     case("mandelbrot", "main", [dict(height=np.int64(n), width=np.int64(m), limit=np.int64(k)) for n, m, k in ((0, 3, 5), (1, 1, 0), (13, 17, 50))], mandelbrot),
     case("mandelbrot", "escape", [dict(re0=np.float32(0.3), im0=np.float32(0.5), limit=np.int64(k)) for k in (-1, 0, 200)], escape),
+    case("pictures", "mandelbrot", [dict(height=np.int64(n), width=np.int64(m), limit=np.int64(k)) for n, m, k in ((1, 1, 1), (13, 17, 50))], mandelbrot_picture),
+    case("pictures", "glow", [dict(heat=f32(n, m)) for n, m in ((0, 3), (7, 5))], glow),
+    case("pictures", "newton", [dict(height=np.int64(n), width=np.int64(m), limit=np.int64(k)) for n, m, k in ((0, 3, 5), (7, 9, 30))], newton_picture),
+    case("pictures", "shade", [dict(re=np.float64(0.3), im=np.float64(-0.7), limit=np.int64(k), channel=np.int64(c)) for k, c in ((0, 0), (30, 2), (30, 0))], shade),
+    case("pictures", "far", [dict(x=np.float64(x), y=np.float64(y)) for x, y in ((1, 0), (2, 1))], far),
+    case("pictures", "wave", [dict(height=np.int64(n), width=np.int64(m), steps=np.int64(k)) for n, m, k in ((3, 4, 0), (13, 17, 9))], wave_picture),
+    case("pictures", "drop", [dict(i=np.int64(i), j=np.int64(3), at=np.int64(2), across=np.int64(1)) for i in (0, 2, 40)], drop),
+    case("pictures", "heat", [dict(height=np.int64(n), width=np.int64(m), steps=np.int64(k)) for n, m, k in ((3, 9, 0), (13, 27, 9))], heat_picture),
+    case("pictures", "life", [dict(height=np.int64(n), width=np.int64(m), generations=np.int64(k)) for n, m, k in ((3, 4, 0), (13, 17, 9))], life_picture),
+    case("pictures", "lorenz", [dict(height=np.int64(n), width=np.int64(m), orbits=np.int64(o), steps=np.int64(k)) for n, m, o, k in ((5, 7, 1, 0), (13, 17, 5, 200))], lorenz_picture),
     case("newton", "roots", [dict(a=f64(n) * 100) for n in (0, 1, 37)], lambda a: np.array([root(v) if v > 0 else 0 for v in a], float)),
     case("newton", "kepler", [dict(mean=f64(n), e=np.float64(0.6)) for n in (0, 1, 37)], kepler,
          rounds(10000, "it ends within 1e-12 of the root; sin, cos", lambda mean, e: np.full(mean.shape, 1 / (1 - e)))),

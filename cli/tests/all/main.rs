@@ -11,6 +11,7 @@ mod fuzz;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod headers;
 mod pages;
+mod pictures;
 #[cfg(unix)]
 mod repl;
 mod reports;
