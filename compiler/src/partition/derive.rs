@@ -7,6 +7,7 @@
 //! give the same bits.
 
 use cranelift_entity::{EntityRef, SecondaryMap};
+use ir::bind::MAX_LENGTH;
 use ir::checked::{
     Checked, Expr, ExprId, Extent, Index, IndexId, Kind, Loop, Param, Prefix, Recurrence, State, Subscript, Type,
 };
@@ -200,6 +201,12 @@ impl Deriving<'_> {
                 self.new.params.push(Param { name, ty: Type::scalar(Dtype::I64), origin: Origin::default() });
                 source
             });
+            // Proofs rely on that of lengths, which arrays are known to have.
+            if known.source.is_length() && !self.new.symbols[symbol].source.is_length() {
+                let size = Size::symbol(symbol);
+                self.require(Size::default(), size.clone());
+                self.require(size, Size::constant(MAX_LENGTH as i64));
+            }
         }
         for region in 0..self.regions.all.len() {
             let start = self.number(&format!("begin_{region}"), Input::Start(region));
@@ -248,6 +255,20 @@ impl Deriving<'_> {
                 });
             }
         }
+    }
+
+    /// Requires of a call that a size is at most another one.
+    fn require(&mut self, left: Size, right: Size) {
+        self.new.requires.push(Requirement {
+            left,
+            relation: Relation::AtMost,
+            right,
+            unless_empty: vec![],
+            left_is: "a size".to_owned(),
+            right_is: "its limit".to_owned(),
+            purpose: Purpose::Lengths,
+            origin: Origin::default(),
+        });
     }
 
     /// An index of the function, as it counts in the new program.
@@ -481,6 +502,10 @@ impl Deriving<'_> {
         let shape: Vec<Size> =
             over.iter().map(|index| self.new.indices[*index].extent.as_size().cloned()).collect::<Option<_>>()?;
         let all = shape.iter().fold(Size::constant(1), |product, length| &product * length);
+        for number in [&start, &length] {
+            self.require(Size::default(), number.clone());
+        }
+        self.require(&start + &length, all.clone());
         let dtype = like.ty.dtype;
         let rows = self.push(Kind::Comprehension { indices: over.to_vec(), body }, Type { dtype, shape }, &like);
         let elements = self.push(Kind::Reshape(rows), Type { dtype, shape: vec![all] }, &like);
