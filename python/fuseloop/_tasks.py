@@ -79,7 +79,9 @@ class Run:
         return globals()[name](*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return eval, (f"(lambda space: (exec({_RUN!r}, space), space['run'])[1])({{}})",)
+        # The scheduler pickles what becomes of this again, by value: that takes milliseconds for a
+        # function of any other module than this one.
+        return eval, (f"(lambda space: (exec({_RUN!r}, space), space['run'])[1])({{'__name__': '__main__'}})",)
 
 
 RUN = Run()

@@ -106,7 +106,7 @@ pub enum Output {
 type Key = (usize, Kinds, Vec<Node>, Vec<Node>, Option<Unit>);
 
 /// The kinds of outputs that a program has.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kinds {
     Partial,
     Scans,
@@ -162,8 +162,28 @@ pub(super) fn plan(
         let grid = within(axes.arrays[*result].clone());
         stages.entry((levels[*result], Kinds::Results, grid, vec![], None)).or_default().push(Output::Result(number));
     }
+    merge(&mut stages, &values);
     let stages = stages.into_iter().map(|((_, _, grid, _, unit), outputs)| Stage { grid, unit, outputs }).collect();
     Ok(Plan { values, stages })
+}
+
+/// Lets reductions in any order go along with those in pieces, which often read the same: a count
+/// goes with a sum.
+fn merge(stages: &mut BTreeMap<Key, Vec<Output>>, values: &[Value]) {
+    let plain = |output: &Output| matches!(output, Output::Value(v) if matches!(values[*v].join, Join::Monoid(_)));
+    let alone: Vec<Key> = stages.keys().filter(|key| key.1 == Kinds::Partial && key.4.is_none()).cloned().collect();
+    for key in alone {
+        if !stages[&key].iter().all(plain) {
+            continue;
+        }
+        let fits = |other: &&Key| {
+            other.4.is_some() && (other.0, &other.1, &other.2, &other.3) == (key.0, &key.1, &key.2, &key.3)
+        };
+        if let Some(other) = stages.keys().find(fits).cloned() {
+            let outputs = stages.remove(&key).unwrap_or_default();
+            stages.entry(other).or_default().extend(outputs);
+        }
+    }
 }
 
 /// A reduction over cut axes; or why it cannot be computed in blocks.
