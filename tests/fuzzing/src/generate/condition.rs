@@ -97,6 +97,7 @@ impl Writer<'_> {
         let whole = if is_one && self.choices.chance(20) { 0 } else { shape.len() };
         let condition = self.expr(Dtype::Bool, &shape[whole..], 2);
         let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
+        let outside = std::mem::replace(&mut self.in_choice, true);
         // A reduction in a branch may be computed for each element.
         let before = self.work.len();
         let more = self.choices.chance(15);
@@ -124,6 +125,7 @@ impl Writer<'_> {
         for work in &mut self.work[before..] {
             *work = work.times(&elements);
         }
+        self.in_choice = outside;
         self.unguard(guarded);
         let text = format!("if {} then {} else {otherwise}", condition.within(Level::Or), tuple(&thens));
         let parts = thens.iter().zip(&others).zip(types);
@@ -151,7 +153,7 @@ impl Writer<'_> {
 
     /// Whether a condition guards accesses here, on which no sort may depend.
     pub fn in_branch(&self) -> bool {
-        self.scope.indices.iter().any(|index| index.guarded)
+        self.in_choice || self.scope.indices.iter().any(|index| index.guarded)
     }
 
     pub fn unguard(&mut self, indices: Vec<usize>) {

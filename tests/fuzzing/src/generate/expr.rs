@@ -32,6 +32,8 @@ pub struct Writer<'a> {
     pub loops_apart: bool,
     /// Whether it is in the step of a loop.
     pub in_step: bool,
+    /// Whether it is in a branch that chooses a tuple.
+    pub in_choice: bool,
     /// How many loops of expressions are around it.
     pub loops_around: usize,
     /// Whether the innermost of these is the loop that it is a step of.
@@ -77,7 +79,7 @@ impl<'a> Writer<'a> {
     pub fn new(words: &'a [u16], scope: Scope, helpers: &'a [Helper]) -> Writer<'a> {
         let (work, constructs) = (vec![], BTreeSet::new());
         let choices = Choices::new(words);
-        let (shadows, loops_apart, in_step) = (true, false, false);
+        let (shadows, loops_apart, in_step, in_choice) = (true, false, false, false);
         let (loops_around, in_inner) = (0, false);
         let reducers = 0;
         Writer {
@@ -90,6 +92,7 @@ impl<'a> Writer<'a> {
             shadows,
             loops_apart,
             in_step,
+            in_choice,
             loops_around,
             in_inner,
             shipped: BTreeSet::new(),
