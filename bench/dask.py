@@ -81,7 +81,7 @@ def main() -> None:
             wait(lazy)
             return lazy
 
-        n = 1 << 26
+        n = 1 << 27
         options = [rng.uniform(low, high, n) for low, high in ((10, 50), (10, 50), (0.2, 2))]
         blocks = [there(array, n // 8) for array in options]
         alone, apart = best(

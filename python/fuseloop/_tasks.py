@@ -94,6 +94,11 @@ def block(plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any]
     return stage(arrays, plan["sizes"], ends, (0, 0), plan["threads"])  # type: ignore[no-any-return]
 
 
+def only(plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any]) -> Any:
+    """The same for a stage with one result."""
+    return block(plan, number, ends, given)[0]
+
+
 def partial(
     plan: Plan, number: int, ends: list[tuple[int, int]], given: list[Any], groups: list[tuple[int, str]]
 ) -> list[list[Node]]:
