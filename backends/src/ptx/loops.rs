@@ -205,9 +205,10 @@ impl Emitter<'_> {
             let more = e.b().set(Comparison::Lt, Type::S64, counter, extent);
             e.b().assign(goes_on, more);
         };
-        let passed = self.masks.passed.filter(|_| self.mapping.exec_scope == ExecScope::Thread);
+        let passed = self.masks.passed.filter(|_| !stores && self.mapping.exec_scope == ExecScope::Thread);
         self.while_(
-            // A thread with a failed check may end at once, because the run has no result.
+            // A thread with a failed check may end at once, because the run has no result. But the
+            // kernels after it still run, so one that stores does so to its end.
             |e| passed.map_or(goes_on, |passed| e.b().op2(Opcode::And, Type::Pred, goes_on, passed)),
             |e| {
                 e.bind(*index, counter);
