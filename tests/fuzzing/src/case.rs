@@ -179,7 +179,12 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     // The first call is small: interpreting a long one takes as long as many small programs do.
     let mut numbers = vec![0];
     let in_chunks = program.constructs.iter().any(|construct| IN_CHUNKS.contains(construct));
-    let once_in = if in_chunks { IN_CHUNKS_LONG_ONCE_IN } else { LONG_ONCE_IN };
+    let once_in = match in_chunks {
+        // Only some engines take such chunks one by one, and only long arrays have several.
+        true if program.constructs.contains("table by key") => 1,
+        true => IN_CHUNKS_LONG_ONCE_IN,
+        false => LONG_ONCE_IN,
+    };
     if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
@@ -214,7 +219,8 @@ const LONG_ONCE_IN: usize = 8;
 /// long arrays.
 const IN_CHUNKS_LONG_ONCE_IN: usize = 2;
 /// The constructs that do.
-const IN_CHUNKS: [&str; 8] = ["prefix <", "prefix <=", "exclusive prefix", "suffix", "sort", "argsort", "top", "key"];
+const IN_CHUNKS: [&str; 9] =
+    ["prefix <", "prefix <=", "exclusive prefix", "suffix", "sort", "argsort", "top", "key", "table by key"];
 /// Long inputs are this many times rarer on the emulator, where they take longest.
 const EMULATED_LONGER: usize = 2;
 /// One in this many of the programs on several threads makes them wait for each other before each

@@ -20,7 +20,7 @@ impl Writer<'_> {
         let found = if floats.is_empty() || self.choices.chance(20) { &values } else { &floats };
         let Some(value) = self.choices.pick(found).cloned() else { return vec![] };
         self.shadows = false;
-        let lets = match self.choices.below(20) {
+        let lets = match self.choices.below(22) {
             0..6 => self.rows(value),
             6..9 => self.siblings(&value),
             9..11 => self.diamond(&value),
@@ -59,33 +59,36 @@ impl Writer<'_> {
             3 => length.clone(),
             _ => self.some_dim(),
         };
-        let [end, most] = [length, &keys].map(|dim| self.scope.number(dim));
-        // Each element of a vector has a key, or each row of an array.
-        let columns = &value.shape[1..];
-        let names = &["j", "l"][..columns.len()];
-        let subscripts: Vec<String> = std::iter::once("r").chain(names.iter().copied()).map(str::to_owned).collect();
+        let most = self.scope.number(&keys);
+        // Each element has a key, or each row of an array.
+        let names = ["r", "s", "t"];
+        let each = self.choices.chance(60);
+        let (columns, reduced) =
+            if each { (&[][..], &value.shape[..]) } else { (&value.shape[1..], &value.shape[..1]) };
+        let others = &["j", "l"][..columns.len()];
+        let own = &names[..reduced.len()];
+        let subscripts: Vec<String> = own.iter().chain(others).map(|name| (*name).to_owned()).collect();
         let term = element(value, &subscripts);
-        let place = ["r", "s", "t"][..value.shape.len()].iter().map(|_| "0".to_owned()).skip(1);
-        let first =
-            format!("{}[{}]", value.name, std::iter::once("r".to_owned()).chain(place).collect::<Vec<_>>().join(", "));
+        let number = own.join(" + ");
         let key = match self.choices.below(6) {
-            0 | 1 => format!("r % ({most})"),
-            2 => "r / 2".to_owned(),
-            3 => format!("r * 7919 % ({most})"),
-            4 if columns.is_empty() => format!("i64({first})"),
-            _ => "r % 3".to_owned(),
+            0 | 1 => format!("({number}) % ({most})"),
+            2 => format!("({number}) / 2"),
+            3 => format!("({number}) * 7919 % ({most})"),
+            4 if columns.is_empty() => format!("i64({})", term.text),
+            _ => format!("({number}) % 3"),
         };
-        let reducer = self.reducer(value.ty);
+        let reducer = if self.choices.chance(60) { "sum" } else { self.reducer(value.ty) };
         let ty = value.ty.compute();
-        let body = match self.choices.below(4) {
-            _ if value.may_contract => Piece::call("abs", &[&term], ty, &[]),
-            0 => self.changed(&term),
-            _ => term,
+        let body = if self.choices.chance(25) { self.changed(&term) } else { term };
+        let contracts = value.may_contract || body.may_contract();
+        let body = if contracts { Piece::call("abs", &[&body], ty, &[]) } else { body };
+        let bounds = |names: &[&str], dims: Vec<Dim>| -> Vec<String> {
+            names.iter().zip(dims).map(|(name, dim)| format!("{name} < {dim}")).collect()
         };
-        let body = if body.may_contract() { Piece::call("abs", &[&body], ty, &[]) } else { body };
-        let columns_text = columns.iter().zip(names).map(|(dim, name)| format!(", {name} < {dim}"));
-        let binders = format!("[i < {keys}{}]", columns_text.collect::<String>());
-        let text = format!("{reducer}[r < {end} where {key} == i]({})", body.text);
+        let over = bounds(own, reduced.iter().map(|dim| self.scope.number(dim)).collect()).join(", ");
+        let text = format!("{reducer}[{over} where {key} == i]({})", body.text);
+        let binders = [vec![format!("i < {keys}")], bounds(others, columns.to_vec())].concat();
+        let binders = format!("[{}]", binders.join(", "));
         let shape: Vec<Dim> = std::iter::once(keys).chain(columns.iter().cloned()).collect();
         self.work.push(value.shape.iter().fold(Dim::constant(2), |product, dim| product.times(dim)));
         let mut piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, &shape) };

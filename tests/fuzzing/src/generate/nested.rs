@@ -103,8 +103,7 @@ impl Writer<'_> {
         }
         let names = &INDICES[..shape.len()];
         let (subscripts, last) = (names.join(", "), shape.len() - 1);
-        let binders: Vec<String> =
-            shape.iter().zip(names).map(|(dim, name)| format!("{name} < {}", self.scope.number(dim))).collect();
+        let binders: Vec<String> = shape.iter().zip(names).map(|(dim, name)| format!("{name} < {dim}")).collect();
         let element = |name: &str| Piece::atom(format!("{name}[{subscripts}]"), ty, &[]);
         self.loops(shape);
         let body = match self.choices.below(4) {
@@ -117,12 +116,13 @@ impl Writer<'_> {
             1 => {
                 self.count("loop in a reducer");
                 let reducer = *self.choices.pick(&["sum", "max", "prod"]).unwrap_or(&"sum");
+                let first = self.scope.number(&shape[0]);
                 let inner = self.inner_loop(&element(STATE), &element(OTHER), ty, &[]);
                 let target = match last {
                     0 => "total".to_owned(),
                     _ => format!("total[{}]", binders[1..].join(", ")),
                 };
-                format!("let {target} = {reducer}[{}]({}); {OTHER} - total", binders[0], inner.text)
+                format!("let {target} = {reducer}[{} < {first}]({}); {OTHER} - total", names[0], inner.text)
             }
             _ => {
                 self.count("recurrence in a loop");
@@ -153,8 +153,7 @@ impl Writer<'_> {
         self.count("stencil in a loop");
         let names = &INDICES[..shape.len()];
         let first = self.typed(ty, shape);
-        let binders: Vec<String> =
-            names.iter().zip(shape).map(|(name, dim)| format!("{name} < {}", self.scope.number(dim))).collect();
+        let binders: Vec<String> = names.iter().zip(shape).map(|(name, dim)| format!("{name} < {dim}")).collect();
         let binders = binders.join(", ");
         let at = |array: &str, axis: usize, by: i64| {
             let moved = |(n, name): (usize, &&str)| match (n == axis, by < 0) {
