@@ -11,6 +11,9 @@ use super::functions::Helper;
 use super::piece::{Level, Piece, TYPES};
 use super::scope::Scope;
 
+/// In a function with one of these, arrays are computed apart from those who use them.
+const ALONE: [&str; 5] = ["let rec", "sort(", "top(", "median(", "quantile("];
+
 /// Writes expressions and statements of one function.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -430,9 +433,9 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers.iter().flat_map(Helper::instances) {
-            // No recurrence may depend on a condition that an access needs, or on a step.
+            // No recurrence or sort may depend on a condition that an access needs, or on a step.
             let chosen = self.in_branch() || self.in_step;
-            let alone = chosen && helper.text.contains("let rec");
+            let alone = chosen && ALONE.iter().any(|word| helper.text.contains(word));
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
                 && !alone
