@@ -89,8 +89,10 @@ impl Writer<'_> {
         let text = format!("{reducer}[{over} where {key} == i]({})", body.text);
         let binders = [vec![format!("i < {keys}")], bounds(others, columns.to_vec())].concat();
         let binders = format!("[{}]", binders.join(", "));
+        // The interpreter of the source goes through all elements for each key.
+        let times = keys.as_constant().map_or_else(|| keys.clone(), |_| Dim::constant(2));
         let shape: Vec<Dim> = std::iter::once(keys).chain(columns.iter().cloned()).collect();
-        self.work.push(value.shape.iter().fold(Dim::constant(2), |product, dim| product.times(dim)));
+        self.work.push(value.shape.iter().fold(times, |product, dim| product.times(dim)));
         let mut piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, &shape) };
         piece.uses.retain(|name| !subscripts.contains(name));
         vec![self.bind(&binders, piece, None)]
