@@ -2,7 +2,7 @@
 //! on dead code, on the order of independent statements, on transposing an array back and forth, or
 //! on splitting a sum of integers in two.
 
-use grammar::ast::{BinaryOp, Definition, ExprKind, File, Function, Pattern, Span, Target};
+use grammar::ast::{BinaryOp, Binder, Bound, Definition, ExprKind, File, Function, Pattern, Span, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::generate::data::Random;
@@ -127,8 +127,11 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         let expr = &file.exprs[id];
         let ExprKind::Reduce { callee, binders, filter: None, body } = &expr.kind else { continue };
         let Some(first) = binders.first() else { continue };
-        // The operand may determine where an index without a bound ends.
-        if callee.text != "sum" || binders.iter().any(|binder| binder.upper.is_none()) {
+        // The operand may determine where an index without a bound ends, or one that bounds another
+        // from below.
+        let from_index = |bound: Bound| matches!(file.exprs[bound.limit].kind, ExprKind::Name(_));
+        let ends = |binder: &Binder| binder.upper.is_none() || binder.lower.is_some_and(from_index);
+        if callee.text != "sum" || binders.iter().any(ends) {
             continue;
         }
         let body = &file.exprs[*body];
