@@ -8,9 +8,7 @@
 
 use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::bind::MAX_LENGTH;
-use ir::checked::{
-    Checked, Expr, ExprId, Extent, Index, IndexId, Kind, Loop, Param, Prefix, Recurrence, State, Subscript, Type,
-};
+use ir::checked::{Checked, Expr, ExprId, Extent, Index, IndexId, Kind, Param, Prefix, Subscript, Type};
 use ir::nest::{Purpose, Relation, Requirement, Symbol, SymbolSource};
 use ir::{Affine, BinaryOp, Dtype, Extreme, Monoid, Order, Origin, ReduceOp, Size, SymbolId};
 
@@ -18,7 +16,7 @@ use super::Refusal;
 use super::axes::{Axes, Node, WHOLE, sized};
 use super::plan::{Output, Plan, Stage};
 use super::regions::{Region, Regions, regions};
-use crate::planes::copied;
+use crate::planes::{copied, relink};
 
 /// The program of a stage.
 #[derive(Clone, Debug)]
@@ -593,31 +591,6 @@ impl Deriving<'_> {
 
     /// Lets loops, recurrences and ends that data tells refer to the copies.
     fn finish(&mut self) {
-        let id = |id: ExprId| self.ids[id];
-        for (number, one) in &self.old.loops {
-            // The first expression stands for what nothing needs.
-            let state = |state: &State| {
-                let [first, current, next] =
-                    [state.first, state.current, state.next].map(|e| id(e).unwrap_or(ExprId::new(0)));
-                State { first, current, next, needs: state.needs.clone() }
-            };
-            let states = one.states.iter().map(state).collect();
-            let condition = one.condition.and_then(id);
-            self.new.loops[number] = Loop { begin: self.places[one.begin], states, condition, ..one.clone() };
-        }
-        for (number, recurrence) in &self.old.recurrences {
-            let bodies: Option<Vec<ExprId>> = recurrence.equations.iter().map(|equation| id(equation.body)).collect();
-            let equations = &mut self.new.recurrences[number].equations;
-            match bodies {
-                Some(bodies) => equations.iter_mut().zip(bodies).for_each(|(equation, body)| equation.body = body),
-                None => self.new.recurrences[number] = Recurrence::default(),
-            }
-        }
-        for (number, index) in &self.old.indices {
-            if let Extent::Dynamic(extent) = index.extent {
-                let extent = id(extent).map_or(Extent::Affine(Affine::constant(0)), Extent::Dynamic);
-                self.new.indices[number].extent = extent;
-            }
-        }
+        relink(&mut self.new, self.old, &|id| self.ids[id], &self.places);
     }
 }

@@ -19,7 +19,7 @@
 mod instance;
 mod rewrite;
 
-pub(crate) use rewrite::copied;
+pub(crate) use rewrite::{copied, relink};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -206,34 +206,44 @@ impl Rewrite<'_> {
     /// went or would have gone.
     fn finish(&mut self, places: &SecondaryMap<ExprId, ExprId>) {
         let id = |id: ExprId| self.ids[id].expand();
-        for (number, one) in &self.old.loops {
-            // A part that nothing needs may have been lost. The first expression stands for it.
-            let state = |state: &State| {
-                let [first, current, next] =
-                    [state.first, state.current, state.next].map(|e| id(e).unwrap_or(ExprId::new(0)));
-                State { first, current, next, needs: state.needs.clone() }
-            };
-            let states = one.states.iter().map(state).collect();
-            let (step, around, condition) = (one.step, one.around.clone(), one.condition.and_then(id));
-            let begin = places[one.begin];
-            self.new.loops[number] = Loop { step, begin, around, states, condition, ..one.clone() };
-        }
-        for (number, recurrence) in &self.old.recurrences {
-            let equations = &mut self.new.recurrences[number].equations;
-            let bodies: Option<Vec<ExprId>> = recurrence.equations.iter().map(|equation| id(equation.body)).collect();
-            match bodies {
-                Some(bodies) => equations.iter_mut().zip(bodies).for_each(|(equation, body)| equation.body = body),
-                None => self.new.recurrences[number] = Recurrence::default(),
-            }
-        }
-        for (number, index) in &self.old.indices {
-            if let Extent::Dynamic(extent) = index.extent {
-                let extent = id(extent).map_or(Extent::Affine(Affine::constant(0)), Extent::Dynamic);
-                self.new.indices[number].extent = extent;
-            }
-        }
+        relink(&mut self.new, self.old, &id, places);
         self.new.results =
             self.old.results.iter().filter_map(|(name, result)| Some((name.clone(), id(*result)?))).collect();
+    }
+}
+
+/// Lets the loops, recurrences and extents of a copy refer to its own expressions. `places` are
+/// where the old ones went or would have gone.
+pub(crate) fn relink(
+    new: &mut Checked,
+    old: &Checked,
+    id: &impl Fn(ExprId) -> Option<ExprId>,
+    places: &SecondaryMap<ExprId, ExprId>,
+) {
+    for (number, one) in &old.loops {
+        // A part that nothing needs may have been lost. The first expression stands for it.
+        let state = |state: &State| {
+            let [first, current, next] =
+                [state.first, state.current, state.next].map(|e| id(e).unwrap_or(ExprId::new(0)));
+            State { first, current, next, needs: state.needs.clone() }
+        };
+        let states = one.states.iter().map(state).collect();
+        let condition = one.condition.and_then(id);
+        new.loops[number] = Loop { begin: places[one.begin], states, condition, ..one.clone() };
+    }
+    for (number, recurrence) in &old.recurrences {
+        let bodies: Option<Vec<ExprId>> = recurrence.equations.iter().map(|equation| id(equation.body)).collect();
+        let equations = &mut new.recurrences[number].equations;
+        match bodies {
+            Some(bodies) => equations.iter_mut().zip(bodies).for_each(|(equation, body)| equation.body = body),
+            None => new.recurrences[number] = Recurrence::default(),
+        }
+    }
+    for (number, index) in &old.indices {
+        if let Extent::Dynamic(extent) = index.extent {
+            let extent = id(extent).map_or(Extent::Affine(Affine::constant(0)), Extent::Dynamic);
+            new.indices[number].extent = extent;
+        }
     }
 }
 
