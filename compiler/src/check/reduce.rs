@@ -73,8 +73,10 @@ impl Checker<'_> {
         let same = outer.map(|p| p.of).filter(|of| !self.mentions(indexed.parts(), "", Some(*of)));
         self.arena.ends.aside.extend(same);
         let body = self.under(indexed, want, here.guard);
-        self.arena.ends.aside.truncate(aside);
-        let body = body?;
+        let Some(body) = body else {
+            self.arena.ends.aside.truncate(aside);
+            return None;
+        };
         let of = |id: ExprId, p: &Prefix| self.arena.free(id).contains(&p.of);
         let whole = |id: ExprId, p: &Prefix| !of(id, p) && !self.arena.reads_earlier(id);
         let prefix = outer.filter(|p| [Some(body.value), body.filter].into_iter().flatten().all(|id| whole(id, p)));
@@ -82,10 +84,11 @@ impl Checker<'_> {
         // twice.
         let uneven = body.filter.is_some() || self.arena.bound_one_another(&body.over);
         let again = match uneven && (reducer.finish == Finish::OverCount || reducer.is_position()) {
-            true => Some(self.under(indexed, want, here.guard)?),
-            false => None,
+            true => self.under(indexed, want, here.guard).map(Some),
+            false => Some(None),
         };
-        self.elements(reducer, body, again, prefix, here)
+        self.arena.ends.aside.truncate(aside);
+        self.elements(reducer, body, again?, prefix, here)
     }
 
     /// Reduces a body, of an array each of its elements. `again` is the body over other indices, for
