@@ -56,7 +56,7 @@ def stage_of(plan: Plan, number: int) -> Any:
         return _stages[key]
 
 
-#: What a task runs on a worker. It is code and no reference to this module, because a worker that
+#: The program that a task runs on a worker: text, and no reference to this module, because a worker that
 #: cannot find a module when it reads a task gives up without an error that one could understand.
 _RUN = """
 def run(name, *args):
@@ -148,7 +148,7 @@ def scans(
 
 
 def carried(before: Any, made: list[tuple[Any, Any]], operation: str) -> tuple[list[Any], Any]:
-    """What comes before each piece of a block, and before the next block."""
+    """The results before each piece of a block, and before the next block."""
     carry = None if before is None else before[1]
     carries = []
     for _, total in made:
@@ -205,7 +205,7 @@ def grouped(made: list[tuple[int, int, Any]], groups: list[tuple[int, str]]) -> 
 
 
 def within(array: Any, whole: Parts, part: Parts) -> Any:
-    """A part of an array of which another part is there."""
+    """A part of an array, from another part of it."""
     if whole == part:
         return array
     slices = tuple(

@@ -265,7 +265,7 @@ class _Call:
             self.graph[key] = (RUN, "block", f"plan-{self.token}", number, ends, self._given(compiled, ends))
 
     def _given(self, compiled: Any, ends: list[tuple[int, int]]) -> list[Any]:
-        """What a stage needs for a block: blocks, and parts of blocks."""
+        """The inputs of a stage for a block: blocks, and parts of blocks."""
         given = []
         for is_value, number, parts in compiled.needs(self.sizes, ends):
             known = self.joined[number] if is_value else self.blocks[number]

@@ -2,7 +2,7 @@
 //!
 //! Each index, each axis of a parameter and each axis of another array is a node. Nodes are joined
 //! where an access has an index in a subscript: after `x[i + 1]`, a cut of `i` is one of the first
-//! axis of `x`. What is left is a few groups of nodes. A refusal is noted at a node and holds for
+//! axis of `x`. A few groups of nodes are left. A refusal is noted at a node and holds for
 //! its group.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ pub(super) enum Read {
     Fixed,
     /// Along an index, from `lo` to `hi` away from it.
     Along { index: IndexId, lo: Size, hi: Size },
-    /// Along several indices of which each is as good, or an index in steps or backwards.
+    /// Along several equally good indices, or an index in steps or backwards.
     Skewed,
     /// Where data says.
     Anywhere,

@@ -33,7 +33,7 @@ pub use summary::{AxisSummary, CutSummary, JoinSummary};
 
 /// How the arrays of a function may be cut.
 pub struct Partition {
-    /// The axes, each group of which is cut together.
+    /// The groups of axes that are cut together.
     pub cuts: Vec<Cut>,
     axes: Axes,
 }

@@ -101,7 +101,7 @@ pub enum Output {
     Value(usize),
 }
 
-/// What one program can compute: outputs that need the same earlier values, either of results or of
+/// The work of one program: outputs that need the same earlier values, either of results or of
 /// partial results, over the same cuts and in the same pieces.
 type Key = (usize, Kinds, Vec<Node>, Vec<Node>, Option<Unit>);
 

@@ -1,4 +1,4 @@
-//! What reports say of the axes of small functions.
+//! The reports on the axes of small functions.
 
 use super::Partition;
 

@@ -106,7 +106,7 @@ fn with_merge(block: Block, merge: &Block) -> Block {
     needed(&out, acts, &[], &[])
 }
 
-/// The arrays by way of which elements are put in order.
+/// The arrays that put elements in order.
 struct Bins {
     /// 1 if chunks are taken by bins, else 0.
     when: Size,
