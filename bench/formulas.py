@@ -240,12 +240,16 @@ def heat(xp, u0):
     return xp.repeat(100, step, u0)
 
 
+def smoothed(xp, u0, steps):
+    return xp.repeat(steps, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
+
+
 def heat_1d(xp, u0):
-    return xp.repeat(100, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
+    return smoothed(xp, u0, 100)
 
 
 def short_steps(xp, u0):
-    return xp.repeat(1000, lambda u: xp.inside(u, slice(1, -1), 0.5 * u[1:-1] + 0.25 * (u[:-2] + u[2:])), u0)
+    return smoothed(xp, u0, 1000)
 
 
 def kmeans(xp, x, first):
