@@ -22,4 +22,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Adds the magics ``%%fuseloop`` and ``%explain``: what ``%load_ext fuseloop`` calls."""
+    import_module("._notebook", __name__).register(shell)
+
+
 __all__ = ["Benchmark", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]

@@ -125,7 +125,11 @@ class Jit(Generic[R]):
             if known.plain or known.holds(leaves):
                 break
         else:
-            known = self._add(key, args)
+            try:
+                known = self._add(key, args)
+            except Error as error:
+                # It names the line; how this package came to it helps nobody.
+                raise error.with_traceback(None) from None
         self._last = known
         try:
             if known.direct and out is None and not threads:

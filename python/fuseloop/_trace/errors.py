@@ -33,7 +33,15 @@ class Place:
         return linecache.getline(self.file, self.line).rstrip()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}, in {self.function}"
+        return f"{_shown(self.file)}:{self.line}, in {self.function}"
+
+
+def _shown(file: str) -> str:
+    """The name of a file, or of a cell of a notebook, whose file has a name that nobody knows."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    named = None if shell is None else shell.compile.format_code_name(file)
+    return file if named is None else " ".join(named)
 
 
 def here() -> Place:
