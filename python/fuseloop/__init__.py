@@ -8,18 +8,21 @@ array([0. , 0.5, 1. ], dtype=float32)
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._errors import Error
 from ._jit import Jit, jit
 from ._native import Benchmark, Explanation, Function, Module, compile, format, load
 
+if TYPE_CHECKING:
+    from . import dask as dask
+else:
 
-def __getattr__(name: str) -> Any:
-    if name == "dask":
-        # Most programs do without it, and it takes part of a second to import.
-        return import_module(".dask", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "dask":
+            # Most programs do without it, and it takes part of a second to import.
+            return import_module(".dask", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -10,7 +10,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ._trace.modules import Rebinding, replaced
 from ._trace.program import Trace, running, tracing
 from ._trace.sizes import Size
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 #: A function with this number of traces probably has an argument that it should not.
@@ -80,7 +81,7 @@ class Specialization:
         return result if self.structure is None else _built(self.structure, result)
 
 
-class Jit(Generic[R]):
+class Jit(Generic[P, R]):
     """A function over NumPy arrays that is compiled when it is called.
 
     It is traced once for each combination of types and ranks of its arguments, never for sizes;
@@ -89,7 +90,7 @@ class Jit(Generic[R]):
     values. A ``float`` is an argument.
     """
 
-    def __init__(self, function: Callable[..., R], static: Iterable[str] = ()) -> None:
+    def __init__(self, function: Callable[P, R], static: Iterable[str] = ()) -> None:
         functools.update_wrapper(self, _plain(function))
         self._function = function
         self._signature = inspect.signature(function)
@@ -105,7 +106,17 @@ class Jit(Generic[R]):
         self._last: Specialization | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> R:
+    # Without `out` and `threads`, the arguments are those of the function.
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, threads: int = 0, **kwargs: Any) -> R: ...
+    @overload
+    def __call__(self, *args: Any, threads: int, out: None = None, **kwargs: Any) -> R: ...
+
+    def __call__(  # type: ignore[misc]  # it takes whatever a function may
+        self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any
+    ) -> R:
         if out is not None or threads:
             # A function may have arguments of these names.
             for option, value in (("out", out), ("threads", threads)):
@@ -242,6 +253,11 @@ class Jit(Generic[R]):
     def signature(self) -> str:
         """The parameters and results of the program of the last call, with its conditions."""
         return self._latest().function.signature  # type: ignore[no-any-return]
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Jit[P, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Callable[..., R]: ...
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -452,14 +468,14 @@ def _any_traced(value: Any) -> bool:
 
 
 @overload
-def jit(function: Callable[..., R], /) -> Jit[R]: ...
+def jit(function: Callable[P, R], /) -> Jit[P, R]: ...
 
 
 @overload
-def jit(*, static: Iterable[str] = ()) -> Callable[[Callable[..., R]], Jit[R]]: ...
+def jit(*, static: Iterable[str] = ()) -> Callable[[Callable[P, R]], Jit[P, R]]: ...
 
 
-def jit(function: Callable[..., R] | None = None, /, *, static: Iterable[str] = ()) -> Any:
+def jit(function: Callable[P, R] | None = None, /, *, static: Iterable[str] = ()) -> Any:
     """Compiles a function written with NumPy.
 
     The function runs once for each set of types and ranks, with arrays that write down what is done

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 Device = Literal["cpu", "gpu", "auto", "interp"]
 Math = Literal["exact", "fast"]
 
+@final
 class Explanation:
     @property
     def kernels_before(self) -> int: ...
@@ -20,6 +21,7 @@ class Explanation:
     def to_html(self) -> str: ...
     def _repr_html_(self) -> str: ...
 
+@final
 class Benchmark:
     @property
     def ratio(self) -> float: ...
@@ -29,6 +31,7 @@ class Benchmark:
     def to_html(self) -> str: ...
     def _repr_html_(self) -> str: ...
 
+@final
 class Function:
     __name__: str
     # Results are arrays of the library that the arguments come from: of NumPy, torch or JAX.
@@ -50,10 +53,11 @@ class Function:
     def check(self) -> str: ...
     def emit(self, stage: Literal["ir", "clif", "asm", "ptx"]) -> str: ...
 
+@final
 class Module:
-    def __getattr__(self, name: str) -> Function: ...
-    def __getitem__(self, name: str) -> Function: ...
-    def __contains__(self, name: str) -> bool: ...
+    def __getattr__(self, name: str, /) -> Function: ...
+    def __getitem__(self, name: str, /) -> Function: ...
+    def __contains__(self, name: str, /) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     @property
@@ -68,7 +72,7 @@ def compile(
     source: str,
     *,
     name: str = "<source>",
-    folder: str | PathLike[str] = "",
+    folder: str | PathLike[str] | None = None,
     device: Device = "cpu",
     threads: int = 0,
     max_memory: int | None = None,

@@ -84,14 +84,14 @@ class Magics:
         function_name, *given = _words(line) or [""]
         if not function_name:
             raise _usage("%explain takes the name of a function, and sizes such as n=1000")
-        sizes = dict(word.partition("=")[::2] for word in given)
-        if "" in sizes.values():
+        sizes = [word.partition("=") for word in given]
+        if any(not expression for _, _, expression in sizes):
             raise _usage("%explain takes sizes after the name of the function, such as n=1000")
         function = self._value(function_name)
         if not hasattr(function, "explain"):
             kind = type(function).__name__
             raise _usage(f"`{function_name}` is of type `{kind}`, not a compiled function: see %%fuseloop and fuseloop.jit")
-        numbers = {size: self._value(value) for size, value in sizes.items()}
+        numbers = {size: self._value(expression) for size, _, expression in sizes}
         for size, number in numbers.items():
             if not hasattr(number, "__index__"):
                 raise _usage(f"the size `{size}` is a whole number, not {number}")

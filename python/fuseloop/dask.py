@@ -31,8 +31,8 @@ try:
     import dask.array as da
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
-except ImportError as error:
-    raise ImportError("fuseloop.dask needs Dask: pip install 'dask[array]'") from error
+except ImportError as _error:
+    raise ImportError("fuseloop.dask needs Dask: pip install 'dask[array]'") from _error
 
 #: How many partial results a task joins.
 _FAN = 16
@@ -57,7 +57,7 @@ def apply(function: Any, *args: Any, threads: int = 1, **kwargs: Any) -> Any:
     return _Call(function, _in_order(function, args, kwargs), threads).results()
 
 
-def _apply_jit(function: Jit[Any], args: tuple[Any, ...], kwargs: dict[str, Any], threads: int) -> Any:
+def _apply_jit(function: Jit[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], threads: int) -> Any:
     """Traces the function for arrays of these shapes and types, and applies the program."""
     stand_ins: dict[int, Any] = {}
 

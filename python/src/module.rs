@@ -269,38 +269,37 @@ pub(crate) fn unpickle(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Mo
 /// `math="fast"` gives up exact bits for speed. Raises `fuseloop.Error`, with all errors of the
 /// text.
 #[pyfunction]
-#[pyo3(signature = (source, *, name = "<source>".to_owned(), folder = PathBuf::new(), device = "cpu".to_owned(),
-    threads = 0, max_memory = None, max_steps = None, math = "exact".to_owned()))]
+#[pyo3(signature = (source, *, name = "<source>", folder = None, device = "cpu", threads = 0, max_memory = None,
+    max_steps = None, math = "exact"))]
 #[expect(clippy::too_many_arguments, reason = "each is an option by name in Python")]
 pub(crate) fn compile(
     py: Python<'_>,
     source: String,
-    name: String,
-    folder: PathBuf,
-    device: String,
+    name: &str,
+    folder: Option<PathBuf>,
+    device: &str,
     threads: usize,
     max_memory: Option<u64>,
     max_steps: Option<u64>,
-    math: String,
+    math: &str,
 ) -> PyResult<Module> {
-    let settings = Settings { device, threads, max_memory, max_steps, math };
-    Module::new(py, (name, source), &Folder::new(folder), settings)
+    let settings = Settings { device: device.to_owned(), threads, max_memory, max_steps, math: math.to_owned() };
+    Module::new(py, (name.to_owned(), source), &Folder::new(folder.unwrap_or_default()), settings)
 }
 
 /// Compiles a program from a file. The options are those of `compile`.
 #[pyfunction]
-#[pyo3(signature = (path, *, device = "cpu".to_owned(), threads = 0, max_memory = None, max_steps = None,
-    math = "exact".to_owned()))]
+#[pyo3(signature = (path, *, device = "cpu", threads = 0, max_memory = None, max_steps = None, math = "exact"))]
 pub(crate) fn load(
     py: Python<'_>,
     path: PathBuf,
-    device: String,
+    device: &str,
     threads: usize,
     max_memory: Option<u64>,
     max_steps: Option<u64>,
-    math: String,
+    math: &str,
 ) -> PyResult<Module> {
-    let settings = Settings { device, threads, max_memory, max_steps, math };
+    let settings = Settings { device: device.to_owned(), threads, max_memory, max_steps, math: math.to_owned() };
     let source = std::fs::read_to_string(&path)?;
     Module::new(py, (text(&path), source), &Folder::of(&path), settings)
 }
