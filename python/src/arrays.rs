@@ -1,5 +1,6 @@
-//! Arguments and results. An argument is looked at where it lies and never copied; a result is the
-//! memory that the call wrote, handed over.
+//! Arguments and results. An argument is looked at where it lies and never copied, so it has no
+//! gaps between its elements; `_turned.py` sees to others. A result is the memory that the call
+//! wrote, handed over.
 
 use std::ffi::{c_int, c_long, c_ulong};
 use std::ptr;

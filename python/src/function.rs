@@ -18,9 +18,9 @@ use crate::reports::{Benchmark, Explanation};
 
 /// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
 /// CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
-/// are not copied: they must be of the type of their parameter, without gaps between elements, and
-/// nobody may write to them during the call. The interpreter is free meanwhile, and Ctrl-C ends the
-/// call.
+/// must be of the type of their parameter, and nobody may write to them during the call. They are
+/// read where they lie; only small views with gaps between elements are copied. The interpreter is
+/// free meanwhile, and Ctrl-C ends the call.
 ///
 /// `out` is an array, or one for each result, to write to. `threads` is the number of threads that
 /// may work on the call; 0 stands for one a core.
@@ -177,7 +177,7 @@ impl Function {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.get().call(args, kwargs).or_else(|error| {
-            // Perhaps the axes of an array only have another order in memory.
+            // Perhaps an array is a view, with gaps or with its axes in another order.
             let turned = slf.py().import("fuseloop._turned")?.getattr("call")?.call1((slf, args, kwargs))?;
             if turned.is_none() { Err(error) } else { Ok(turned) }
         })

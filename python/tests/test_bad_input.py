@@ -88,7 +88,7 @@ def test_layouts() -> None:
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     y = np.ones(6, np.float32)
     for other in (a[:, ::2], a[::-1], a[:, 1:], np.broadcast_to(y, (3, 6))):
-        refused(None, "the elements of `x` are not one after another", "numpy.ascontiguousarray(x)", MODULE.rows, other, y)
+        np.testing.assert_array_equal(MODULE.rows(other, y[: other.shape[1]]), other + 1)
     # These are row-major, whatever their strides say.
     assert MODULE.rows(a[1:3], y).shape == (2, 6)
     assert MODULE.rows(a[:0, ::2], y[:3]).shape == (0, 3)
@@ -121,7 +121,6 @@ def test_outputs() -> None:
     refused("E0231", "`out` is f32[4], the array to write to is f64[4]", "", scaled, x, 2, out=np.zeros(4))
     refused("E0231", "`out` is f32[4], the array to write to is f32[5]", "", scaled, x, 2, out=np.zeros(5, np.float32))
     refused("E0230", "1 result", "", scaled, x, 2, out=(np.zeros(4, np.float32), np.zeros(4, np.float32)))
-    refused(None, "not one after another", "ascontiguous", scaled, x, 2, out=np.zeros(8, np.float32)[::2])
     refused(None, "an object of type `str`", "", scaled, x, 2, out="here")
     refused(None, "there is no array to write `b` to", "", MODULE.both, np.ones(2), out=(np.ones(2), None))
     assert (locked == 0).all() and (x == 1).all()

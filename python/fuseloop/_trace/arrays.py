@@ -545,12 +545,9 @@ def capture(array: NdArray[Any, Any], called: str = "c") -> Traced:
         made = Traced(expr(_array_text(array, name)), array.dtype, array.shape)
     else:
         order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-        kept = array.copy() if own else array if array.flags.c_contiguous else array.transpose(order)
-        if not kept.flags.c_contiguous:
-            refuse(
-                "the elements of an array from outside of the function are not one after another in memory",
-                "make it with np.ascontiguousarray",
-            )
+        kept = array.copy() if own else array
+        if not kept.flags.c_contiguous and kept.transpose(order).flags.c_contiguous:
+            kept = kept.transpose(order)
         node, shape = trace.parameter(called, name, kept.shape, symbolic=False)
         made = Traced(node, array.dtype, shape, argument=called)
         if kept.shape != array.shape or not own and kept is not array:
