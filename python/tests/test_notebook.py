@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,8 +114,7 @@ def shown(output: Any) -> Any:
     if output.output_type == "stream":
         return (output.name, output.text)
     if output.output_type == "error":
-        # In the colours of IPython's version.
-        return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(output.traceback))
+        return "\n".join(output.traceback)
     return dict(output.data)
 
 
@@ -134,6 +132,9 @@ def test_examples(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
             new.outputs = []
         for output in new.outputs:
             output.get("metadata", {}).clear()
+            if output.output_type == "error":
+                # The lines of Python above it look otherwise in each version of IPython.
+                output.traceback = output.evalue.splitlines()
             # A page draws the limits of this machine. Its text is the same everywhere.
             pages += output.get("data", {}).pop("text/html", "").startswith("<iframe")
     assert pages == len([new for _, new in code if new.source.startswith("%explain")])
