@@ -9,19 +9,19 @@ class Error(Exception):
     Its text has the place in the source drawn, where there is one.
     """
 
-    #: The code of the error, such as ``"E0201"``, which ``docs/errors`` explains; ``None`` for
-    #: errors of the Python package.
     code: str | None
-    #: The error in one sentence.
+    """The code of the error, such as ``"E0201"``, which ``docs/errors`` explains; ``None`` for
+    errors of the Python package."""
     message: str
-    #: The bytes of the source that it concerns, as start and end.
+    """The error in one sentence."""
     span: tuple[int, int] | None
-    #: How to fix it.
+    """The bytes of the source that it concerns, as start and end."""
     help: str | None
-    #: Facts that help to understand it.
+    """How to fix it."""
     notes: tuple[str, ...]
-    #: All errors of a source that has several, this one first.
+    """Facts that help to understand it."""
     errors: tuple[Error, ...]
+    """All errors of a source that has several, this one first."""
 
     def __init__(
         self,

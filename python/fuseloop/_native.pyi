@@ -9,64 +9,104 @@ Math = Literal["exact", "fast"]
 
 @final
 class Explanation:
+    """The report on what fusion made of a function, and why. Its text is for people; a notebook shows
+    it as a page.
+    """
     @property
-    def kernels_before(self) -> int: ...
+    def kernels_before(self) -> int:
+        """The number of kernels without fusion, one an operation."""
     @property
-    def kernels_after(self) -> int: ...
+    def kernels_after(self) -> int:
+        """The number of kernels that run."""
     @property
-    def bytes_before(self) -> int | None: ...
+    def bytes_before(self) -> int | None:
+        """The bytes that cross between memory and caches without fusion, if the sizes are known."""
     @property
-    def bytes_after(self) -> int | None: ...
-    def to_json(self) -> str: ...
-    def to_html(self) -> str: ...
+    def bytes_after(self) -> int | None:
+        """The bytes that cross between memory and caches, if the sizes are known."""
+    def to_json(self) -> str:
+        """The report with the fields that `docs/json.md` lists, as one line."""
+    def to_html(self) -> str:
+        """The report as a page that needs no other file."""
     def _repr_html_(self) -> str: ...
 
 @final
 class Benchmark:
+    """The measured gain from fusion. Its text is a table; a notebook shows it as a page."""
     @property
-    def ratio(self) -> float: ...
+    def ratio(self) -> float:
+        """The time of the fused function, relative to that of the unfused one."""
     @property
-    def seconds(self) -> float: ...
-    def to_json(self) -> str: ...
-    def to_html(self) -> str: ...
+    def seconds(self) -> float:
+        """The median time of a call of the fused function, in seconds."""
+    def to_json(self) -> str:
+        """The measurements with the fields that `docs/json.md` lists, as one line."""
+    def to_html(self) -> str:
+        """The measurements as a page that needs no other file."""
     def _repr_html_(self) -> str: ...
 
 @final
 class Function:
+    """A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
+    CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
+    must be of the type of their parameter, and nobody may write to them during the call. They are
+    read where they lie; only small views with gaps between elements are copied. The interpreter is
+    free meanwhile, and Ctrl-C ends the call.
+
+    `out` is an array, or one for each result, to write to. `threads` is the number of threads that
+    may work on the call; 0 stands for one a core.
+    """
     __name__: str
     # Results are arrays of the library that the arguments come from: of NumPy, torch or JAX.
     def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> Any: ...
     @property
-    def signature(self) -> str: ...
+    def signature(self) -> str:
+        """The parameters, the results and the conditions that the sizes of a call must meet, as text."""
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """The names of the parameters."""
     @property
-    def floats(self) -> list[bool]: ...
+    def floats(self) -> list[bool]:
+        """Whether each parameter is a `float`."""
     @property
-    def params(self) -> list[str]: ...
+    def params(self) -> list[str]:
+        """The type of each parameter."""
     @property
-    def results(self) -> list[str]: ...
+    def results(self) -> list[str]:
+        """The type of each result."""
     @property
-    def module(self) -> Module: ...
-    def explain(self, **sizes: int) -> Explanation: ...
-    def bench(self, **sizes: int) -> Benchmark: ...
-    def check(self) -> str: ...
-    def emit(self, stage: Literal["ir", "clif", "asm", "ptx"]) -> str: ...
+    def module(self) -> Module:
+        """The module that the function is part of."""
+    def explain(self, **sizes: int) -> Explanation:
+        """Explains how fusion changes the function, with numbers for the sizes that are given by name."""
+    def bench(self, **sizes: int) -> Benchmark:
+        """Measures the function with and without fusion. A size that is not given is made large."""
+    def check(self) -> str:
+        """Checks that the function compiles, and gives its signature."""
+    def emit(self, stage: Literal["ir", "clif", "asm", "ptx"]) -> str:
+        """The function as text at a later stage: `ir`, `clif`, `asm` or `ptx`."""
 
 @final
 class Module:
+    """A program. Its functions are its attributes, `module.softmax`; `module["softmax"]` is the same,
+    also for a function with the name of one of the methods.
+    """
     def __getattr__(self, name: str, /) -> Function: ...
     def __getitem__(self, name: str, /) -> Function: ...
     def __contains__(self, name: str, /) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     @property
-    def functions(self) -> list[str]: ...
+    def functions(self) -> list[str]:
+        """The names of the functions, in the order of the source."""
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that errors use for the program: its path, if it was loaded."""
     @property
-    def source(self) -> str: ...
-    def check(self) -> str: ...
+    def source(self) -> str:
+        """The text of the program, without the files that it uses."""
+    def check(self) -> str:
+        """The signature of each function with its conditions, and the warnings about the program."""
 
 def compile(
     source: str,
@@ -78,7 +118,16 @@ def compile(
     max_memory: int | None = None,
     max_steps: int | None = None,
     math: Math = "exact",
-) -> Module: ...
+) -> Module:
+    """Compiles a program from its text.
+
+    Each function is checked at once, and compiled to machine code when it is first called. Paths in
+    `use "..."` start from `folder`, by default the current one. `device` is `cpu`, `gpu`, `auto` or
+    `interp`; `threads` the number of threads that may work on a call, 0 for one a core. A call that
+    takes more bytes than `max_memory`, or a loop of more steps than `max_steps`, ends in an error.
+    `math="fast"` gives up exact bits for speed. Raises `fuseloop.Error`, with all errors of the
+    text.
+    """
 def load(
     path: str | PathLike[str],
     *,
@@ -87,7 +136,11 @@ def load(
     max_memory: int | None = None,
     max_steps: int | None = None,
     math: Math = "exact",
-) -> Module: ...
-def unpickle(state: dict[str, Any]) -> Module: ...
-def format(source: str) -> str: ...
-def names() -> list[str]: ...
+) -> Module:
+    """Compiles a program from a file. The options are those of `compile`."""
+def unpickle(state: dict[str, Any]) -> Module:
+    """A program that was pickled."""
+def format(source: str) -> str:
+    """The text of a program in the one style."""
+def names() -> list[str]:
+    """The names that the language defines."""

@@ -234,7 +234,7 @@ def test_what_cannot_be_cut_says_why(source: str, message: str) -> None:
 
 
 def test_the_guide() -> None:
-    page = pathlib.Path(__file__).parents[2] / "docs/dask.md"
+    page = pathlib.Path(__file__).parents[1] / "docs/dask.md"
     assert doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS).failed == 0
 
 

@@ -384,6 +384,6 @@ def through(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if module.startswith("numpy."):
         name = name.replace("np.", f"np.{module.removeprefix('numpy.')}.", 1)
     if not isinstance(inner, types.FunctionType) or module.startswith(("numpy.linalg", "numpy.fft")):
-        refuse(f"`{name}` cannot be traced", "docs/python.md lists the functions that can be")
+        refuse(f"`{name}` cannot be traced", "python/docs/jit.md lists the functions that can be")
     return Rebinding(inner).function(inner)(*args, **kwargs)
 
