@@ -1,10 +1,11 @@
 """Fuseloop: a compiler for array programs.
 
->>> import numpy as np
->>> import fuseloop as fl
->>> module = fl.compile("fn scaled(x: f32[n], by: f32) = x * by")
->>> module.scaled(np.arange(3, dtype=np.float32), 0.5)
-array([0. , 0.5, 1. ], dtype=float32)
+Examples:
+    >>> import numpy as np
+    >>> import fuseloop as fl
+    >>> module = fl.compile("fn scaled(x: f32[n], by: f32) = x * by")
+    >>> module.scaled(np.arange(3, dtype=np.float32), 0.5)
+    array([0. , 0.5, 1. ], dtype=float32)
 """
 
 from importlib import import_module

@@ -483,16 +483,17 @@ def jit(function: Callable[P, R] | None = None, /, *, static: Iterable[str] = ()
     is not possible, ``fuseloop.Error`` names the line of Python; NumPy never runs in its place.
     ``static`` names arguments that are part of the program although they are floats.
 
-    >>> @jit
-    ... def scaled(x):
-    ...     return x / x.sum()
-    >>> scaled(np.array([1.0, 3.0]))
-    array([0.25, 0.75])
-    >>> print(scaled.source)
-    fn scaled(x: f64[n]) {
-        x / sum(x)
-    }
-    <BLANKLINE>
+    Examples:
+        >>> @jit
+        ... def scaled(x):
+        ...     return x / x.sum()
+        >>> scaled(np.array([1.0, 3.0]))
+        array([0.25, 0.75])
+        >>> print(scaled.source)
+        fn scaled(x: f64[n]) {
+            x / sum(x)
+        }
+        <BLANKLINE>
     """
     if function is None:
         return lambda given: Jit(given, static)

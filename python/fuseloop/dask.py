@@ -1,14 +1,15 @@
 """Functions of Fuseloop over Dask arrays.
 
->>> import dask.array as da
->>> import numpy as np
->>> import fuseloop as fl
->>> import fuseloop.dask
->>> module = fl.compile("fn total(x: f64[n]) = sum(x)")
->>> x = da.ones(100_000, chunks=30_000)
->>> with warnings.catch_warnings(action="ignore"):
-...     float(fl.dask.apply(module.total, x).compute())
-100000.0
+Examples:
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> import fuseloop as fl
+    >>> import fuseloop.dask
+    >>> module = fl.compile("fn total(x: f64[n]) = sum(x)")
+    >>> x = da.ones(100_000, chunks=30_000)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     float(fl.dask.apply(module.total, x).compute())
+    100000.0
 """
 
 from __future__ import annotations
