@@ -66,6 +66,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) ->
         result = function(*[_copied(value) for value in values.values()], **options)
     for one, written in zip(outs, dense, strict=True):
         if one is not written:
+            # Tensors of torch take the same subscript.
             one[...] = written
     return result if out is None else out
 
@@ -88,8 +89,10 @@ def _copied(array: Any) -> Any:
 
 def _dense(out: Any) -> Any:
     """Memory for a result that belongs into an array with gaps."""
-    if not has_gaps(out) or not isinstance(out, np.ndarray):
+    if not has_gaps(out) or isinstance(out, memoryview):
         return out
+    if not isinstance(out, np.ndarray):
+        return out.contiguous()
     made = np.empty(out.shape, out.dtype)
     made.flags.writeable = out.flags.writeable
     return made

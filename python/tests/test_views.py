@@ -185,4 +185,6 @@ def test_tensors_with_gaps() -> None:
     x = torch.arange(12, dtype=torch.float64).reshape(3, 4)
     result = MODULE.plus(x[:, 1])
     assert isinstance(result, torch.Tensor) and result.tolist() == [2, 6, 10]
+    out = torch.zeros(3, 2, dtype=torch.float64)
+    assert MODULE.plus(x[:, 1], out=out[:, 1]) is not None and out.tolist() == [[0, 2], [0, 6], [0, 10]]
     assert MODULE.rows(x.T, torch.ones(3, dtype=torch.float64)).sums.tolist() == x.sum(0).tolist()
