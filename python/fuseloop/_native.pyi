@@ -50,7 +50,7 @@ class Function:
     """A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
     CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
     must be of the type of their parameter, and nobody may write to them during the call. They are
-    read where they lie; only small views with gaps between elements are copied. The interpreter is
+    read where they lie; only small views are copied. The interpreter is
     free meanwhile, and Ctrl-C ends the call.
 
     `out` is an array, or one for each result, to write to. `threads` is the number of threads that

@@ -13,7 +13,7 @@ import numpy as np
 from . import _native
 from ._errors import Error
 
-#: To copy an array of fewer bytes takes less time than to compile another program.
+#: An array of fewer bytes is copied, which takes less time than to find out how it lies.
 SMALL = 1 << 18
 
 #: A function has no more programs for layouts than this.
@@ -102,8 +102,8 @@ def _window(array: Any, outs: list[Any]) -> Window | None:
     """The window of an array that need not be copied."""
     if not isinstance(array, np.ndarray) or not has_gaps(array) or array.dtype.kind not in "biuf":
         return None
-    found = window_of(array)
-    if found is None or not found.layout.whole and array.nbytes < SMALL:
+    found = None if array.nbytes < SMALL else window_of(array)
+    if found is None:
         return None
     # A result may lie in the gaps.
     shared = any(isinstance(out, np.ndarray) and np.may_share_memory(found.array, out) for out in outs)

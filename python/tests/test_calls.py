@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fuseloop as fl
+from fuseloop import _turned
 
 SOURCE = """
 # Each row, scaled to a sum of 1.
@@ -286,7 +287,8 @@ def test_control_c_ends_a_call(own: bool) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_arrays_in_another_order_are_not_copied(rng: np.random.Generator) -> None:
+def test_arrays_in_another_order_are_not_copied(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_turned, "SMALL", 0)
     module = fl.compile("""
     fn both(x: f64[n, m], y: f64[m]) -> (a: f64[n], b: f64[n, m]) = (x @ y, x + y)
     fn deep(x: float[n, m, k], by: float) = x * by
