@@ -124,7 +124,7 @@ pub struct Loop {
     pub step: IndexId,
     /// No expression before this one mentions the step.
     pub begin: ExprId,
-    /// The indices around it: there is a loop for each setting of them.
+    /// The indices around it that it depends on: there is a loop for each setting of them.
     pub around: Vec<IndexId>,
     /// The parts of the state, in order.
     pub states: Vec<State>,

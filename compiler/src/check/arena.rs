@@ -425,55 +425,75 @@ impl Arena {
     }
 
     fn free_of(&self, kind: &Kind) -> Vec<IndexId> {
-        let mut free: Vec<IndexId> = vec![];
-        let mut add = |id: ExprId| free.extend_from_slice(self.free(id));
-        match kind {
-            Kind::Constant(_) | Kind::Size(_) | Kind::Param(_) => {}
-            Kind::Index(i) => free.push(*i),
-            Kind::State { of, .. } => {
-                let one = &self.out.loops[*of];
-                free.extend(one.around.iter().chain([&one.step]));
-            }
-            Kind::Loop { of, .. } => free.extend(&self.out.loops[*of].around),
-            Kind::Unary(_, a) | Kind::Cast(a) | Kind::Bitcast(a) | Kind::Reshape(a) => add(*a),
-            Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => [*a, *b].into_iter().for_each(add),
-            Kind::Fma(a, b, c) | Kind::If { condition: a, then: b, otherwise: c } => {
-                [*a, *b, *c].into_iter().for_each(add);
-            }
-            Kind::Math(_, list) | Kind::ArrayLiteral(list) => list.iter().copied().for_each(add),
-            Kind::Access { array, at } => {
-                add(*array);
-                at.iter().for_each(|s| add(s.value));
-            }
-            Kind::Comprehension { body, .. } | Kind::Sort { body, .. } => add(*body),
-            Kind::Contract { left, right, .. } => {
-                add(*left);
-                add(*right);
-            }
-            Kind::Reduce { body, prefix, by, .. } => {
-                by.iter().for_each(|factor| add(factor.expr()));
-                add(*body);
-                free.extend(prefix.iter().map(|p| p.of));
-            }
-            Kind::Recurrence { recurrence, .. } => {
-                self.out.recurrences[*recurrence].equations.iter().for_each(|equation| add(equation.body));
-            }
-            // How far the array is complete is another thing at each of its points.
-            Kind::Earlier { recurrence, within, .. } => {
-                free.extend_from_slice(&self.out.recurrences[*recurrence].equations[*within].indices);
-            }
-        }
-        let bound = self.out.bound(kind);
-        for index in bound.clone() {
-            match &self.out.indices[index].extent {
-                Extent::Affine(extent) => free.extend(extent.terms().iter().map(|(i, _)| *i)),
-                Extent::Dynamic(e) => free.extend_from_slice(self.free(*e)),
-            }
+        let mut free = self.own_mentions(kind);
+        self.out.for_each_operand(kind, |operand| free.extend_from_slice(self.free(operand)));
+        if let Kind::Loop { of, .. } = kind {
+            free.extend(&self.out.loops[*of].around);
         }
         free.sort_unstable();
         free.dedup();
+        let bound = self.out.bound(kind);
         free.retain(|i| !bound.clone().any(|b| b == *i));
         free
+    }
+
+    /// The indices that an expression of this kind mentions by itself, apart from its operands.
+    fn own_mentions(&self, kind: &Kind) -> Vec<IndexId> {
+        let mut mentioned: Vec<IndexId> = match kind {
+            Kind::Index(i) => vec![*i],
+            Kind::State { of, .. } => {
+                let one = &self.out.loops[*of];
+                one.around.iter().chain([&one.step]).copied().collect()
+            }
+            Kind::Reduce { prefix: Some(prefix), .. } => vec![prefix.of],
+            // How far the array is complete is another thing at each of its points.
+            Kind::Earlier { recurrence, within, .. } => {
+                self.out.recurrences[*recurrence].equations[*within].indices.clone()
+            }
+            _ => vec![],
+        };
+        for index in self.out.bound(kind) {
+            if let Extent::Affine(extent) = &self.out.indices[index].extent {
+                mentioned.extend(extent.terms().iter().map(|(i, _)| *i));
+            }
+        }
+        mentioned
+    }
+
+    /// Takes loops out of the indices around them that nothing in them depends on: they are the same
+    /// for all their values.
+    pub fn narrow_loops(&mut self) {
+        if self.out.loops.is_empty() {
+            return;
+        }
+        // A state stands for all that its loop depends on, which is known at the end.
+        let mut free: PrimaryMap<ExprId, BTreeSet<IndexId>> = PrimaryMap::new();
+        for expr in self.out.exprs.values() {
+            let mut mentioned: BTreeSet<IndexId> = match expr.kind {
+                Kind::State { of, .. } => BTreeSet::from([self.out.loops[of].step]),
+                ref kind => self.own_mentions(kind).into_iter().collect(),
+            };
+            self.out.for_each_operand(&expr.kind, |operand| mentioned.extend(&free[operand]));
+            for index in self.out.bound(&expr.kind) {
+                mentioned.remove(&index);
+            }
+            free.push(mentioned);
+        }
+        // The loops around a loop come before it.
+        for of in self.out.loops.keys().collect::<Vec<_>>() {
+            let Loop { step, states, condition, .. } = &self.out.loops[of];
+            let (mut found, mut parts) = (BTreeSet::new(), condition.iter().copied().collect::<Vec<_>>());
+            parts.extend(states.iter().flat_map(|state| [state.first, state.next]));
+            match &self.out.indices[*step].extent {
+                Extent::Dynamic(extent) => parts.push(*extent),
+                Extent::Affine(extent) => found.extend(extent.terms().iter().map(|(i, _)| *i)),
+            }
+            parts.into_iter().for_each(|part| found.extend(&free[part]));
+            let outer = found.iter().filter_map(|index| self.out.steps[*index]).filter(|outer| *outer != of);
+            let more: Vec<IndexId> = outer.flat_map(|outer| self.out.loops[outer].around.iter().copied()).collect();
+            found.extend(more);
+            self.out.loops[of].around.retain(|index| found.contains(index));
+        }
     }
 
     fn affine_of(&self, kind: &Kind, ty: &Type) -> Option<Affine<IndexId>> {

@@ -66,6 +66,7 @@ impl Unfinished {
             let Some(extent) = arena.out.indices[index].extent.as_size() else { continue };
             require_element(requirements, report, op, extent, vec![], span);
         }
+        arena.narrow_loops();
         let is_alone = |(id, expr): (ExprId, &Expr)| {
             matches!(expr.kind, Kind::Sort { .. } | Kind::Recurrence { .. }).then_some(id)
         };
