@@ -176,7 +176,11 @@ fn settle(plan: &Plan, start: Start<'_>, number: u64, answer: Answer, after: Dur
         // It fails only after other cases, so it is kept as it was drawn.
         let case = draw(seed, &plan.engines);
         let arguments = case.calls.into_iter().next().unwrap_or_default();
-        (Case { setting: case.setting, arguments }, kind, format!("only after other cases: {message}"))
+        let message = match kind {
+            Kind::Refused => message,
+            _ => format!("only after other cases: {message}"),
+        };
+        (Case { setting: case.setting, arguments }, kind, message)
     });
     let Reduced { case, message, judged, merges } = reduce(case, kind, message, &mut worker, plan.reduction)?;
     let folder = plan.folder.join(seed.to_string());

@@ -151,9 +151,15 @@ impl Writer<'_> {
         indices.filter(open).map(mark).collect()
     }
 
-    /// Whether a condition guards accesses here, on which no sort may depend.
+    /// Whether a condition guards accesses here.
     pub fn in_branch(&self) -> bool {
         self.in_choice || self.scope.indices.iter().any(|index| index.guarded)
+    }
+
+    /// Whether an array that is computed apart from its users may depend on this place: on no
+    /// condition that an access needs, and on no index that ends where data or another index says.
+    pub fn may_stand_alone(&self) -> bool {
+        !self.in_branch() && self.scope.indices.iter().all(Index::is_plain)
     }
 
     pub fn unguard(&mut self, indices: Vec<usize>) {

@@ -433,9 +433,9 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers.iter().flat_map(Helper::instances) {
-            // No recurrence or sort may depend on a condition that an access needs, or on a step.
-            let chosen = self.in_branch() || self.in_step;
-            let alone = chosen && ALONE.iter().any(|word| helper.text.contains(word));
+            // No recurrence or sort may depend on a step for each index.
+            let with_others = !self.may_stand_alone() || self.in_step;
+            let alone = with_others && ALONE.iter().any(|word| helper.text.contains(word));
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
                 && !alone

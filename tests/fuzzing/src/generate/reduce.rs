@@ -129,9 +129,9 @@ impl Writer<'_> {
         if !(ty.is_float() && self.choices.chance(20)) {
             return self.reducer(ty);
         }
-        let functions: &[&str] = match self.in_branch() {
-            true => &["var", "std", "norm"],
-            false => &["var", "std", "norm", "median"],
+        let functions: &[&str] = match self.may_stand_alone() {
+            true => &["var", "std", "norm", "median"],
+            false => &["var", "std", "norm"],
         };
         let name = *self.choices.pick(functions).unwrap_or(&"var");
         self.count(name);
