@@ -305,35 +305,38 @@ impl Leaf {
 
     /// Calls `visit` on every value that the steps use.
     pub(super) fn for_each_use(&self, steps: &[LeafStep], visit: &mut impl FnMut(LeafId)) {
-        self.for_each_step(steps, &mut |step| {
-            let access = match step {
-                LeafStep::Value(id) => {
-                    let inst = &self.values[*id].1;
-                    inst.for_each_operand(visit);
-                    if let Inst::Load(access) = inst { Some(*access) } else { None }
-                }
-                LeafStep::Store { access, value } => {
-                    visit(*value);
-                    Some(*access)
-                }
-                LeafStep::Nest(nest) => {
-                    nest.reductions.iter().for_each(|r| visit(r.input));
-                    None
-                }
-                LeafStep::Branch(branch) => {
-                    branch.for_each_operand(&mut *visit);
-                    None
-                }
-                LeafStep::While(steps) => {
-                    steps.for_each_operand(&mut *visit);
-                    None
-                }
-                LeafStep::Scalar(..) => None,
-            };
-            for (v, _) in access.map_or(&[][..], |access| &self.accesses[access].gathered) {
-                visit(*v);
+        self.for_each_step(steps, &mut |step| self.for_each_own_use(step, visit));
+    }
+
+    /// Calls `visit` on every value that a step uses, without those that its inner steps use.
+    pub(super) fn for_each_own_use(&self, step: &LeafStep, visit: &mut impl FnMut(LeafId)) {
+        let access = match step {
+            LeafStep::Value(id) => {
+                let inst = &self.values[*id].1;
+                inst.for_each_operand(visit);
+                if let Inst::Load(access) = inst { Some(*access) } else { None }
             }
-        });
+            LeafStep::Store { access, value } => {
+                visit(*value);
+                Some(*access)
+            }
+            LeafStep::Nest(nest) => {
+                nest.reductions.iter().for_each(|r| visit(r.input));
+                None
+            }
+            LeafStep::Branch(branch) => {
+                branch.for_each_operand(&mut *visit);
+                None
+            }
+            LeafStep::While(steps) => {
+                steps.for_each_operand(&mut *visit);
+                None
+            }
+            LeafStep::Scalar(..) => None,
+        };
+        for (v, _) in access.map_or(&[][..], |access| &self.accesses[access].gathered) {
+            visit(*v);
+        }
     }
 
     /// Whether it has a loop over carried scalars.
@@ -378,6 +381,7 @@ impl Leaf {
             let id = build.varying(*value);
             build.leaf.wanted.push(id);
         }
+        super::unused::without_unused(&mut build.leaf);
         super::vectors::worthwhile(e, &build.leaf).then_some(build.leaf)
     }
 }

@@ -14,6 +14,11 @@ use super::scope::Scope;
 /// In a function with one of these, arrays are computed apart from those who use them.
 const ALONE: [&str; 5] = ["let rec", "sort(", "top(", "median(", "quantile("];
 
+/// Whether a function computes arrays apart from those who use them.
+fn is_alone(helper: &Helper) -> bool {
+    ALONE.iter().any(|word| helper.text.contains(word))
+}
+
 /// Writes expressions and statements of one function.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -37,6 +42,8 @@ pub struct Writer<'a> {
     pub in_step: bool,
     /// Whether it is in a branch that chooses a tuple.
     pub in_choice: bool,
+    /// Whether it is in any branch.
+    pub in_if: bool,
     /// How many loops of expressions are around it.
     pub loops_around: usize,
     /// Whether the innermost of these is the loop that it is a step of.
@@ -96,6 +103,7 @@ impl<'a> Writer<'a> {
             loops_apart,
             in_step,
             in_choice,
+            in_if: false,
             loops_around,
             in_inner,
             shipped: BTreeSet::new(),
@@ -202,7 +210,9 @@ impl<'a> Writer<'a> {
                 // A condition that is an array guards nothing.
                 let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
                 let before = self.work.len();
+                let outside = std::mem::replace(&mut self.in_if, true);
                 let (then, otherwise) = self.two(ty, shape, fuel);
+                self.in_if = outside;
                 // A reduction in a branch may be computed for each element.
                 for work in &mut self.work[before..] {
                     *work = shape.iter().fold(work.clone(), |product, dim| product.times(dim));
@@ -435,7 +445,7 @@ impl<'a> Writer<'a> {
         for helper in self.helpers.iter().flat_map(Helper::instances) {
             // No recurrence or sort may depend on a step for each index.
             let with_others = !self.may_stand_alone() || self.in_step;
-            let alone = with_others && ALONE.iter().any(|word| helper.text.contains(word));
+            let alone = with_others && is_alone(&helper);
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
                 && !alone
@@ -460,6 +470,9 @@ impl<'a> Writer<'a> {
         if sizes.values().any(|dim| dim.as_constant().is_some_and(|c| c < 2)) {
             return None;
         }
-        Some(self.call_with(&helper, &sizes, shape, fuel))
+        let called = self.call_with(&helper, &sizes, shape, fuel);
+        // An access in a branch may be inside only there, and a sort of its value is not computed there.
+        let accesses = self.in_if && called.text.contains('[');
+        (!accesses || !is_alone(&helper)).then_some(called)
     }
 }
