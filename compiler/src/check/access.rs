@@ -317,31 +317,6 @@ impl Arena {
         (mentions, exempt)
     }
 
-    /// The indices that a condition mentions. (A loop in it counts as mentioning all indices around
-    /// it elsewhere.)
-    fn mentioned(&self, condition: ExprId) -> Vec<IndexId> {
-        let (mut mentioned, mut pending, mut seen) = (vec![], vec![condition], BTreeSet::new());
-        while let Some(id) = pending.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            match &self.out.exprs[id].kind {
-                Kind::State { .. } => {}
-                Kind::Loop { of, .. } => {
-                    let one = &self.out.loops[*of];
-                    pending.extend(one.states.iter().flat_map(|state| [state.first, state.next]).chain(one.condition));
-                    mentioned.extend(self.bounded_by(&[one.step]));
-                }
-                Kind::Index(index) => mentioned.push(*index),
-                kind if !matches!(kind, Kind::Earlier { .. }) && self.out.bound(kind).next().is_none() => {
-                    self.out.for_each_operand(kind, |operand| pending.push(operand));
-                }
-                _ => mentioned.extend_from_slice(self.free(id)),
-            }
-        }
-        mentioned
-    }
-
     /// The indices on which a condition may say something: those that it mentions elsewhere than in
     /// what it draws by.
     fn tested(&self, condition: ExprId) -> Vec<IndexId> {
@@ -357,8 +332,8 @@ impl Arena {
                 Kind::Binary(_, a, b) | Kind::Compare(_, a, b) => pending.extend([*a, *b]),
                 Kind::If { condition: a, then: b, otherwise: c } => pending.extend([*a, *b, *c]),
                 Kind::Math(_, list) => pending.extend(list),
-                Kind::Loop { .. } => tested.extend(self.mentioned(id)),
-                _ => tested.extend_from_slice(self.free(id)),
+                Kind::State { .. } => tested.extend_from_slice(self.free(id)),
+                _ => tested.extend_from_slice(self.mentioned(id)),
             }
         }
         tested

@@ -51,8 +51,11 @@ pub(super) struct Here {
 /// The notes that the checker keeps on a node.
 #[derive(Clone, Default)]
 struct Meta {
-    /// Indices that it mentions and does not bind, ascending.
+    /// Indices that it may depend on and does not bind, ascending. A state may depend on all indices
+    /// around its loop.
     free: Vec<IndexId>,
+    /// Indices that it mentions and does not bind, ascending. A state mentions the step of its loop.
+    mentioned: Vec<IndexId>,
     /// Its value as an affine expression, if it is an `i64` scalar that is one.
     affine: Option<Affine<IndexId>>,
     /// Whether it reads elements of a recurrence that is not complete.
@@ -252,7 +255,22 @@ impl Arena {
         if !matches!(kind, Kind::Recurrence { .. }) {
             self.out.for_each_operand(&kind, |operand| earlier |= self.meta[operand].earlier);
         }
-        let meta = Meta { free: self.free_of(&kind), affine: self.affine_of(&kind, &ty), earlier };
+        let mut mentioned = self.own_mentions(&kind);
+        let mut free = mentioned.clone();
+        self.out.for_each_operand(&kind, |operand| {
+            mentioned.extend_from_slice(self.mentioned(operand));
+            free.extend_from_slice(self.free(operand));
+        });
+        if let Kind::State { of, .. } | Kind::Loop { of, .. } = kind {
+            free.extend(&self.out.loops[of].around);
+        }
+        for indices in [&mut free, &mut mentioned] {
+            indices.sort_unstable();
+            indices.dedup();
+            let bound = self.out.bound(&kind);
+            indices.retain(|i| !bound.clone().any(|b| b == *i));
+        }
+        let meta = Meta { free, mentioned, affine: self.affine_of(&kind, &ty), earlier };
         let id = self.meta.push(meta);
         if ty.is_scalar() {
             self.alike.add(id, &kind, ty.dtype, |operand| self.meta[operand].affine.as_ref());
@@ -280,6 +298,10 @@ impl Arena {
 
     pub fn free(&self, id: ExprId) -> &[IndexId] {
         &self.meta[id].free
+    }
+
+    pub fn mentioned(&self, id: ExprId) -> &[IndexId] {
+        &self.meta[id].mentioned
     }
 
     /// The first node with the value of this one.
@@ -424,27 +446,11 @@ impl Arena {
         }
     }
 
-    fn free_of(&self, kind: &Kind) -> Vec<IndexId> {
-        let mut free = self.own_mentions(kind);
-        self.out.for_each_operand(kind, |operand| free.extend_from_slice(self.free(operand)));
-        if let Kind::Loop { of, .. } = kind {
-            free.extend(&self.out.loops[*of].around);
-        }
-        free.sort_unstable();
-        free.dedup();
-        let bound = self.out.bound(kind);
-        free.retain(|i| !bound.clone().any(|b| b == *i));
-        free
-    }
-
     /// The indices that an expression of this kind mentions by itself, apart from its operands.
     fn own_mentions(&self, kind: &Kind) -> Vec<IndexId> {
         let mut mentioned: Vec<IndexId> = match kind {
             Kind::Index(i) => vec![*i],
-            Kind::State { of, .. } => {
-                let one = &self.out.loops[*of];
-                one.around.iter().chain([&one.step]).copied().collect()
-            }
+            Kind::State { of, .. } => vec![self.out.loops[*of].step],
             Kind::Reduce { prefix: Some(prefix), .. } => vec![prefix.of],
             // How far the array is complete is another thing at each of its points.
             Kind::Earlier { recurrence, within, .. } => {
@@ -463,22 +469,6 @@ impl Arena {
     /// Takes loops out of the indices around them that nothing in them depends on: they are the same
     /// for all their values.
     pub fn narrow_loops(&mut self) {
-        if self.out.loops.is_empty() {
-            return;
-        }
-        // A state stands for all that its loop depends on, which is known at the end.
-        let mut free: PrimaryMap<ExprId, BTreeSet<IndexId>> = PrimaryMap::new();
-        for expr in self.out.exprs.values() {
-            let mut mentioned: BTreeSet<IndexId> = match expr.kind {
-                Kind::State { of, .. } => BTreeSet::from([self.out.loops[of].step]),
-                ref kind => self.own_mentions(kind).into_iter().collect(),
-            };
-            self.out.for_each_operand(&expr.kind, |operand| mentioned.extend(&free[operand]));
-            for index in self.out.bound(&expr.kind) {
-                mentioned.remove(&index);
-            }
-            free.push(mentioned);
-        }
         // The loops around a loop come before it.
         for of in self.out.loops.keys().collect::<Vec<_>>() {
             let Loop { step, states, condition, .. } = &self.out.loops[of];
@@ -488,7 +478,7 @@ impl Arena {
                 Extent::Dynamic(extent) => parts.push(*extent),
                 Extent::Affine(extent) => found.extend(extent.terms().iter().map(|(i, _)| *i)),
             }
-            parts.into_iter().for_each(|part| found.extend(&free[part]));
+            parts.into_iter().for_each(|part| found.extend(self.mentioned(part)));
             let outer = found.iter().filter_map(|index| self.out.steps[*index]).filter(|outer| *outer != of);
             let more: Vec<IndexId> = outer.flat_map(|outer| self.out.loops[outer].around.iter().copied()).collect();
             found.extend(more);
