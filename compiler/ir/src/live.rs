@@ -10,7 +10,7 @@
 //! In a loop over kernels every iteration reads again what was there before the loop, which lives to
 //! the end of the loop at least. So does what the loop carries: its two buffers exchange their memory,
 //! and if there is no iteration, the loop leaves what it began with. None of these is taken over in
-//! place.
+//! place, except that of the two buffers one may replace the other within the memory of both.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 
 use crate::Size;
 use crate::nest::{
-    Block, Buffer, BufferId, KernelId, LoopKind, Node, Program, Repeat, Role, Statement, Subscript, kernels_in,
+    Block, Buffer, BufferId, Carried, KernelId, LoopKind, Node, Program, Repeat, Role, Statement, Subscript,
+    kernels_in, repeats_in,
 };
 
 /// The life of a buffer.
@@ -37,6 +38,8 @@ pub struct Lives<'p> {
     places: SecondaryMap<KernelId, AccessPoints<'p>>,
     /// Buffers that live longer than kernels mention them, because of loops over kernels.
     held: EntitySet<BufferId>,
+    /// What loops carry and an iteration may replace in place: each `current` with its `next`.
+    replaced: BTreeMap<BufferId, BufferId>,
 }
 
 /// The place where a kernel accesses each buffer, if it does so in one place only.
@@ -59,8 +62,8 @@ struct AccessPoint<'p> {
 impl<'p> Lives<'p> {
     /// Looks at a program.
     pub fn of(program: &'p Program) -> Lives<'p> {
-        let mut lives =
-            Lives { program, ranges: SecondaryMap::new(), places: SecondaryMap::new(), held: EntitySet::new() };
+        let (ranges, places) = (SecondaryMap::new(), SecondaryMap::new());
+        let mut lives = Lives { program, ranges, places, held: EntitySet::new(), replaced: BTreeMap::new() };
         for (id, kernel) in &program.kernels {
             let mut walk = Walk { places: AccessPoints::default(), blocks: 0 };
             walk.block(&kernel.body, false, true);
@@ -77,8 +80,30 @@ impl<'p> Lives<'p> {
         repeats.iter().for_each(|repeat| lives.begin(repeat));
         repeats.iter().for_each(|repeat| lives.exits(repeat));
         // Later and inner loops first: they may begin with what an earlier or outer one carries.
-        repeats.into_iter().rev().for_each(|repeat| lives.hold(repeat));
+        repeats.iter().rev().for_each(|repeat| lives.hold(repeat));
+        for repeat in repeats {
+            let replaced = repeat.carried.iter().filter(|carried| lives.replaces(repeat, carried));
+            let replaced: Vec<_> = replaced.map(|carried| (carried.current, carried.next)).collect();
+            lives.replaced.extend(replaced);
+        }
         lives
+    }
+
+    /// Whether an iteration of a loop may replace what is carried in place: the kernel that stores
+    /// the new contents is the last one to read the old ones, element by element.
+    fn replaces(&self, repeat: &Repeat, carried: &Carried) -> bool {
+        let Carried { current, next, .. } = *carried;
+        let stores = |node: &Node| matches!(node, Node::Kernel(id) if self.places[*id].stores.contains_key(&next));
+        let Some(at) = repeat.body.iter().position(stores) else { return false };
+        let [Node::Kernel(id), after @ ..] = &repeat.body[at..] else { return false };
+        // A loop that begins with the old contents may leave them for later kernels, and one that
+        // ends here leaves them for those behind it.
+        let begins = |inner: &&Repeat| inner.carried.iter().any(|other| other.initial == current);
+        !repeats_in(&repeat.body).iter().any(begins)
+            && !after.iter().any(|node| matches!(node, Node::Exit { .. }))
+            && !kernels_in(after).iter().any(|id| self.places[*id].loads.contains_key(&current))
+            && same_elements(&self.program.buffers[current], &self.program.buffers[next])
+            && self.places[*id].replaces(current, next)
     }
 
     /// Makes what a loop over kernels carries live from its beginning, even if only kernels of a
@@ -141,6 +166,9 @@ impl<'p> Lives<'p> {
     /// Whether a buffer begins in the kernel in which another ends, and can take over its memory
     /// element by element.
     pub fn in_place(&self, earlier: BufferId, later: BufferId) -> bool {
+        if self.replaced.get(&earlier) == Some(&later) {
+            return true;
+        }
         let (Some(before), Some(after)) = (self.ranges[earlier], self.ranges[later]) else { return false };
         let [from, to] = [earlier, later].map(|id| &self.program.buffers[id]);
         if self.held.contains(earlier) || self.held.contains(later) {
@@ -149,8 +177,19 @@ impl<'p> Lives<'p> {
         if !(before.first < before.last && before.last == after.first && same_elements(from, to)) {
             return false;
         }
-        let places = &self.places[after.first];
-        let (Some(Some(load)), Some(Some(store))) = (places.loads.get(&earlier), places.stores.get(&later)) else {
+        self.places[after.first].replaces(earlier, later)
+    }
+
+    /// What loops over kernels carry and may replace in place: `current` and `next`.
+    pub fn replaced(&self) -> impl Iterator<Item = (BufferId, BufferId)> {
+        self.replaced.iter().map(|(current, next)| (*current, *next))
+    }
+}
+
+impl AccessPoints<'_> {
+    /// Whether the kernel stores one buffer exactly where it has just loaded another.
+    fn replaces(&self, earlier: BufferId, later: BufferId) -> bool {
+        let (Some(Some(load)), Some(Some(store))) = (self.loads.get(&earlier), self.stores.get(&later)) else {
             return false;
         };
         load.block == store.block && load.statement < store.statement && load.at == store.at

@@ -19,7 +19,7 @@ use crate::size::{Atom, Product};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
-pub use tree::{Carried, Node, Repeat, kernels_in, replace_kernels};
+pub use tree::{Carried, Node, Repeat, kernels_in, repeats_in, replace_kernels};
 pub use whiles::{Condition, State, While};
 
 /// An array of the program.

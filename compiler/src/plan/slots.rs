@@ -134,6 +134,10 @@ fn groups(program: &Program) -> Vec<Group> {
     }
     let mut next: SecondaryMap<BufferId, Option<BufferId>> = SecondaryMap::new();
     let mut inherits = EntitySet::new();
+    for (current, carried) in lives.replaced() {
+        next[current] = Some(carried);
+        inherits.insert(carried);
+    }
     for kernel in program.kernels.keys() {
         for id in &begins[kernel] {
             // Each temporary passes its memory on to at most one other.

@@ -27,6 +27,7 @@ use cranelift_entity::SecondaryMap;
 use ir::checked::{
     Checked, Equation, ExprId, Extent, Factor, IndexId, Kind, Prefix, Recurrence, RecurrenceId, Subscript,
 };
+use ir::nest::is_length;
 use ir::{Affine, Size};
 
 /// The pass leaves planes with fewer elements where they are: a kernel for each would cost more
@@ -144,7 +145,7 @@ impl Plan {
             return None;
         }
         let mut plan = Plan { trips, descending, arrays, sequence: vec![], peeled: vec![] };
-        if !plan.pays(checked, recurrence) || !is_plain(checked, reads, recurrence) {
+        if !plan.pays(checked, recurrence) || !is_plain(checked, reads, recurrence, &plan.trips) {
             return None;
         }
         // Which array needs which others of the same step.
@@ -212,9 +213,11 @@ impl Planes {
     }
 }
 
-/// Whether the bodies are made of what can be copied into a loop: no loop or other recurrence that
-/// depends on an element's indices, and nothing that ends where the deciding index says.
-fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
+/// Whether the bodies are made of what can be copied into a loop of `trips` steps: no loop or other
+/// recurrence that depends on an element's indices, and nothing that ends where the deciding index
+/// says. A reduction by key is a kernel of its own, which no condition is around; but one is around
+/// the first plane if there may be none.
+fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence, trips: &Size) -> bool {
     let own = varying(checked, std::iter::once(recurrence), true);
     let deciding: Vec<IndexId> = (0..recurrence.equations.len()).flat_map(|k| recurrence.deciding(k)).collect();
     let ends_at = |index: IndexId| match &checked.indices[index].extent {
@@ -244,6 +247,7 @@ fn is_plain(checked: &Checked, reads: &Reads, recurrence: &Recurrence) -> bool {
     checked.exprs.iter().filter(|(id, _)| own[*id] && reads.reached[*id]).all(|(id, expr)| match &expr.kind {
         Kind::Loop { .. } | Kind::State { .. } | Kind::Recurrence { .. } => false,
         Kind::Access { array, at } if expr.guard != Checked::TOP && !in_step[id] => is_inside(*array, at),
+        Kind::Reduce { by, .. } if !by.is_empty() && !is_length(&checked.symbols, trips) => false,
         Kind::Reduce { prefix: Some(Prefix { of, .. }), .. } if deciding.contains(of) => false,
         kind => !checked.bound(kind).any(ends_at),
     })

@@ -66,17 +66,7 @@ impl Program {
 
     /// The loops over kernels in text order, each before those inside it.
     pub fn repeats(&self) -> Vec<&Repeat> {
-        fn collect<'p>(nodes: &'p [Node], found: &mut Vec<&'p Repeat>) {
-            for node in nodes {
-                if let Node::Repeat(repeat) = node {
-                    found.push(repeat);
-                    collect(&repeat.body, found);
-                }
-            }
-        }
-        let mut found = vec![];
-        collect(&self.body, &mut found);
-        found
+        repeats_in(&self.body)
     }
 
     /// The loops over kernels around each kernel, the outermost first.
@@ -136,6 +126,18 @@ pub fn kernels_in(nodes: &[Node]) -> Vec<KernelId> {
             Node::Kernel(id) => found.push(*id),
             Node::Repeat(repeat) => found.extend(kernels_in(&repeat.body)),
             Node::Exit { .. } => {}
+        }
+    }
+    found
+}
+
+/// The loops over kernels in a sequence, outer ones first.
+pub fn repeats_in(nodes: &[Node]) -> Vec<&Repeat> {
+    let mut found = vec![];
+    for node in nodes {
+        if let Node::Repeat(repeat) = node {
+            found.push(repeat);
+            found.extend(repeats_in(&repeat.body));
         }
     }
     found
