@@ -51,10 +51,10 @@ pub(super) struct Here {
 /// The notes that the checker keeps on a node.
 #[derive(Clone, Default)]
 struct Meta {
-    /// Indices that it may depend on and does not bind, ascending. A state may depend on all indices
-    /// around its loop.
+    /// Indices that it may depend on and does not bind, ascending. A state may depend on all that
+    /// are around its loop.
     free: Vec<IndexId>,
-    /// Indices that it mentions and does not bind, ascending. A state mentions the step of its loop.
+    /// Indices that it mentions and does not bind, ascending. A state mentions its loop's step.
     mentioned: Vec<IndexId>,
     /// Its value as an affine expression, if it is an `i64` scalar that is one.
     affine: Option<Affine<IndexId>>,
@@ -466,8 +466,8 @@ impl Arena {
         mentioned
     }
 
-    /// Takes loops out of the indices around them that nothing in them depends on: they are the same
-    /// for all their values.
+    /// Takes loops out of the indices around them that nothing in them depends on: they are the
+    /// same for all their values.
     pub fn narrow_loops(&mut self) {
         // The loops around a loop come before it.
         for of in self.out.loops.keys().collect::<Vec<_>>() {

@@ -471,7 +471,7 @@ impl<'a> Writer<'a> {
             return None;
         }
         let called = self.call_with(&helper, &sizes, shape, fuel);
-        // An access in a branch may be inside only there, and a sort of its value is not computed there.
+        // An access in a branch may be inside only there, and a sort of it is not computed there.
         let accesses = self.in_if && called.text.contains('[');
         (!accesses || !is_alone(&helper)).then_some(called)
     }
