@@ -131,7 +131,12 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     let mut outer = l.clone();
     outer.body[at] = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(joined), body });
     kernel.body.push(Statement::Loop(outer));
-    let blocks = part.sibling("blocks", part.kernel.clone(), Run::Blocks { results });
+    // The rest of an iteration needs the results, and scratch belongs to one kernel.
+    let mut first = part.kernel.clone();
+    if let Some(Statement::Loop(l)) = first.body.last_mut() {
+        l.body.truncate(at + 1);
+    }
+    let blocks = part.sibling("blocks", first, Run::Blocks { results });
     let mut join = part.sibling("joined", kernel, Run::Ranges);
     join.joins.push(index);
     Some([blocks, join])
