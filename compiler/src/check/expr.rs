@@ -333,7 +333,15 @@ impl<'a> Checker<'a> {
             }
             branches[k] = value.map(|v| (v, guard));
         }
-        let ((a, guard_a), (b, guard_b)) = (branches[0]?, branches[1]?);
+        let mut branches = [branches[0]?, branches[1]?];
+        // An operation on literals has the type that it computes in, where one for storage is wanted.
+        for k in [0, 1].into_iter().filter(|_| both != Nature::Typed) {
+            let [own, other] = [k, 1 - k].map(|k| self.arena.dtype(branches[k].0));
+            if own.is_storage() && other == own.compute() {
+                branches[k].0 = self.expr([then, otherwise][k], Some(other), branches[k].1)?;
+            }
+        }
+        let [(a, guard_a), (b, guard_b)] = branches;
         let (da, db) = (self.arena.dtype(a), self.arena.dtype(b));
         if da != db {
             let message = format!("the branches have different types: `{da}` and `{db}`");

@@ -13,6 +13,7 @@ use ir::choice::Choice;
 use ir::choice::Policy;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Reason};
 use ir::nest::{BufferId, Kernel, KernelId, Program, Role};
+use ir::rewrite::fresh_name;
 use ir::{Size, live};
 
 use super::cut::Parts;
@@ -147,6 +148,14 @@ impl Graph {
     pub fn program(&self) -> Program {
         let mut program = (*self.frame).clone();
         self.stretches.fill(&mut program, self.kernels().map(|id| (self.operation(id), self.kernel(id).clone())));
+        // A kernel that another plan has merged from the same operations may have another's name.
+        let mut names: BTreeSet<String> = program.kernels.values().map(|kernel| kernel.name.clone()).collect();
+        let mut seen = BTreeSet::new();
+        for kernel in program.kernels.values_mut() {
+            if !seen.insert(kernel.name.clone()) {
+                kernel.name = fresh_name(&mut names, &kernel.name);
+            }
+        }
         program
     }
 

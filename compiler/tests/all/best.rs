@@ -3,7 +3,7 @@
 use compiler::check::check;
 use compiler::fusion::{Best, best};
 use compiler::lower::lower;
-use compiler::pipeline::Options;
+use compiler::pipeline::{Options, compile};
 use ir::decision::Passes;
 
 fn found(source: &str, options: &Options) -> Option<Best> {
@@ -45,4 +45,26 @@ fn larger_programs_have_none() {
     let sum = |terms: usize| format!("fn f(x: f32[n]) = {}", vec!["x"; terms].join(" + "));
     assert!(found(&sum(15), &Options::default()).is_some());
     assert!(found(&sum(16), &Options::default()).is_none());
+}
+
+/// However soon merges end, no two kernels of a plan have one name.
+#[test]
+fn kernels_of_a_plan_have_names_of_their_own() {
+    let source = "
+fn g(x: f64) {
+    let (a, b)[i < 3] = if x == 1 then (1, x) else (1, 1)
+    b[clamp(a[1], 1, 1)]
+}
+fn f(z: f64[m, n, k]) {
+    let a[i, j, l] = mean[r <= j where !z[i, r, l] <= 1](z)
+    g(g(a))
+}";
+    let file = grammar::parse(source).unwrap();
+    let checked = check(&file, "f").unwrap();
+    for fuel in 0..24 {
+        for fuse in ["nest", "all"] {
+            let options = Options { fuse: fuse.parse().unwrap(), fuel: Some(fuel), ..Options::default() };
+            compile(&checked, &options).unwrap_or_else(|error| panic!("{fuse}, {fuel}: {error}"));
+        }
+    }
 }
