@@ -46,6 +46,17 @@ enum Domain {
     Numbers,
 }
 
+impl Domain {
+    /// Whether a type is one of them.
+    fn takes(self, dtype: Dtype) -> bool {
+        match self {
+            Domain::Floats => dtype.is_float(),
+            Domain::Ints => dtype.is_int(),
+            Domain::Numbers => dtype != Dtype::Bool,
+        }
+    }
+}
+
 /// Scalar functions in addition to those of [`MathFn`].
 const SCALARS: &[ScalarFunction] = &[
     listed("abs", 1, Definition::Unary(UnaryOp::Abs), Domain::Numbers),
@@ -334,18 +345,13 @@ impl Checker<'_> {
         let untyped = args.iter().all(|a| self.nature(*a) != Nature::Typed);
         // A truth value says nothing about the type that it is of.
         let is_predicate = matches!(definition, Definition::IsNan | Definition::IsInf | Definition::IsFinite);
-        let want = match (want.filter(|_| !is_predicate), domain) {
+        let want = match (want.filter(|want| !is_predicate && domain.takes(*want)), domain) {
             (None, Domain::Floats) if untyped => Some(Dtype::F32),
             (want, _) => want,
         };
         let operands = self.same_type(args, Use::Computed, want, here)?;
         let dtype = self.arena.dtype(operands[0]).compute();
-        let fits = match domain {
-            Domain::Floats => dtype.is_float(),
-            Domain::Ints => dtype.is_int(),
-            Domain::Numbers => dtype != Dtype::Bool,
-        };
-        if !fits {
+        if !domain.takes(dtype) {
             let (what, to) = match domain {
                 Domain::Floats => ("floats", want.filter(|want| want.is_float()).unwrap_or(Dtype::F32)),
                 Domain::Ints => ("integers", Dtype::I64),
@@ -592,13 +598,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The scalar functions that take numbers of a type and return that type: names, and how many
 /// arguments.
 pub fn scalar_functions(dtype: Dtype) -> impl Iterator<Item = (&'static str, usize)> {
-    let takes = move |name: &str, arguments: usize| {
-        scalar(name, arguments).is_some_and(|f| match f.domain {
-            Domain::Floats => dtype.is_float(),
-            Domain::Ints => dtype.is_int(),
-            Domain::Numbers => dtype != Dtype::Bool,
-        })
-    };
+    let takes = move |name: &str, arguments: usize| scalar(name, arguments).is_some_and(|f| f.domain.takes(dtype));
     let keeps =
         |f: &&ScalarFunction| matches!(f.definition, Definition::Unary(_) | Definition::Binary(_) | Definition::Fma);
     let listed = SCALARS.iter().filter(keeps).map(|f| (f.name, f.arguments));
