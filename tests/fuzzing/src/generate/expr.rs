@@ -443,8 +443,9 @@ impl<'a> Writer<'a> {
     fn call(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Option<Piece> {
         let mut found: Vec<(Helper, BTreeMap<String, Dim>)> = vec![];
         for helper in self.helpers.iter().flat_map(Helper::instances) {
-            // No recurrence or sort may depend on a step for each index.
-            let with_others = !self.may_stand_alone() || self.in_step;
+            // No recurrence or sort may depend on a step for each index, nor on an access that is
+            // inside in a branch only.
+            let with_others = !self.may_stand_alone() || self.in_step || self.in_if;
             let alone = with_others && is_alone(&helper);
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
@@ -470,9 +471,6 @@ impl<'a> Writer<'a> {
         if sizes.values().any(|dim| dim.as_constant().is_some_and(|c| c < 2)) {
             return None;
         }
-        let called = self.call_with(&helper, &sizes, shape, fuel);
-        // An access in a branch may be inside only there, and a sort of it is not computed there.
-        let accesses = self.in_if && called.text.contains('[');
-        (!accesses || !is_alone(&helper)).then_some(called)
+        Some(self.call_with(&helper, &sizes, shape, fuel))
     }
 }
