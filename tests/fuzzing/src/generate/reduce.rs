@@ -291,6 +291,8 @@ impl Writer<'_> {
         let explicit = self.choices.chance(40);
         let first = self.scope.indices.len() - count;
         let indices = self.scope.indices.split_off(first);
+        // An access by the index of a prefix ends the outer one, whatever a filter says of it.
+        let explicit = explicit || filter.is_some() && indices.iter().any(|index| index.prefix.is_some());
         let binders: Vec<String> = indices.iter().map(|i| i.binder(explicit, |end| self.scope.number(end))).collect();
         let condition = filter.as_ref().map_or_else(String::new, |filter| format!(" where {}", filter.text));
         let head = format!("{reducer}[{}{condition}]", binders.join(", "));
