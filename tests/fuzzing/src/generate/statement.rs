@@ -348,7 +348,8 @@ impl Writer<'_> {
         self.count("array literal");
         let (text, ty, sizes, below): (&str, Dtype, &[i64], Option<i64>) = match self.choices.below(8) {
             0 => ("[0.25, 0.5, 0.25]", Dtype::F32, &[3], None),
-            1 => ("[2, 0, 1]", Dtype::I64, &[3], Some(3)),
+            // (Without its type it would be one of the whole numbers that it stands next to.)
+            1 => ("i64([2, 0, 1])", Dtype::I64, &[3], Some(3)),
             2 => ("[[1.0, 2.0], [3.0, 4.0]]", Dtype::F32, &[2, 2], None),
             3 => ("u8([1, 0])", Dtype::U8, &[2], Some(2)),
             4 => ("f16([[0.25, -1, inf]])", Dtype::F16, &[1, 3], None),
