@@ -120,6 +120,15 @@ impl<'a> Writer<'a> {
         self.work.push(shape.iter().fold(self.scope.runs(), |product, dim| product.times(dim)));
     }
 
+    /// Draws something that may be in a branch.
+    pub fn maybe_in_if<T>(&mut self, inside: bool, draw: impl FnOnce(&mut Self) -> T) -> T {
+        let outside = self.in_if;
+        self.in_if |= inside;
+        let drawn = draw(self);
+        self.in_if = outside;
+        drawn
+    }
+
     /// An expression that is not a literal alone, with exactly this type and shape.
     pub fn expr(&mut self, ty: Dtype, shape: &[Dim], fuel: usize) -> Piece {
         if fuel == 0 || self.choices.is_exhausted() {
@@ -210,9 +219,7 @@ impl<'a> Writer<'a> {
                 // A condition that is an array guards nothing.
                 let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
                 let before = self.work.len();
-                let outside = std::mem::replace(&mut self.in_if, true);
-                let (then, otherwise) = self.two(ty, shape, fuel);
-                self.in_if = outside;
+                let (then, otherwise) = self.maybe_in_if(true, |writer| writer.two(ty, shape, fuel));
                 // A reduction in a branch may be computed for each element.
                 for work in &mut self.work[before..] {
                     *work = shape.iter().fold(work.clone(), |product, dim| product.times(dim));
@@ -255,7 +262,7 @@ impl<'a> Writer<'a> {
                 let (operator, level) = if self.choices.chance(50) { ("||", Level::Or) } else { ("&&", Level::And) };
                 self.count(operator);
                 let left = self.expr(ty, shape, fuel);
-                let right = self.expr(ty, shape, fuel.saturating_sub(1));
+                let right = self.maybe_in_if(true, |writer| writer.expr(ty, shape, fuel.saturating_sub(1)));
                 Piece::binary(&left, operator, &right, level, ty, shape)
             }
             Form::Reduce => {

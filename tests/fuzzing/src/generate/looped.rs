@@ -63,9 +63,7 @@ impl Writer<'_> {
         // A sort or a reduction by key may not stand in a step for each index, so the steps of a
         // loop in index notation combine values from outside. (Nor may a sort if the condition of
         // the loop keeps it inside, because something in it may take long.)
-        let before = std::mem::replace(&mut self.in_if, true);
-        let outside = self.typed(ty, shape);
-        self.in_if = before;
+        let outside = self.maybe_in_if(true, |writer| writer.typed(ty, shape));
         let Ending { head, counts: counted } = self.ending(ty, shape);
         *counts = counted;
         let hidden = self.begin_step(ty, shape);

@@ -24,11 +24,11 @@ impl Writer<'_> {
         let count = along.offset(i64::from(last));
         let dims = if form < 5 { vec![count.clone()] } else { vec![count.clone(), across.clone()] };
         self.scope.indices = dims.iter().zip(["i", "j"]).map(|(dim, name)| Index::new(name, dim.clone())).collect();
-        let first = self.expr(ty, &[], 1);
+        let first = self.maybe_in_if(true, |writer| writer.expr(ty, &[], 1));
         // It is computed in the branch that looks back.
         let names = self.scope.indices.iter().map(|index| index.name.clone()).collect();
         let guarded = self.guard(&names);
-        let other = self.expr(ty, &[], 2);
+        let other = self.maybe_in_if(true, |writer| writer.expr(ty, &[], 2));
         self.unguard(guarded);
         let indices = std::mem::take(&mut self.scope.indices);
         let [end, width] = [&along, &across].map(|dim| self.scope.number(dim));
