@@ -157,9 +157,9 @@ impl Writer<'_> {
     }
 
     /// Whether an array that is computed apart from its users may depend on this place: on no
-    /// condition that an access needs, and on no index that ends where data or another index says.
+    /// condition that an access may need, and on no index that ends where data or another says.
     pub fn may_stand_alone(&self) -> bool {
-        !self.in_branch() && self.scope.indices.iter().all(Index::is_plain)
+        !self.in_branch() && !self.in_if && self.scope.indices.iter().all(Index::is_plain)
     }
 
     pub fn unguard(&mut self, indices: Vec<usize>) {

@@ -42,7 +42,7 @@ pub struct Writer<'a> {
     pub in_step: bool,
     /// Whether it is in a branch that chooses a tuple.
     pub in_choice: bool,
-    /// Whether it is in any branch.
+    /// Whether a branch may be around it that guards accesses.
     pub in_if: bool,
     /// How many loops of expressions are around it.
     pub loops_around: usize,
@@ -452,7 +452,7 @@ impl<'a> Writer<'a> {
         for helper in self.helpers.iter().flat_map(Helper::instances) {
             // No recurrence or sort may depend on a step for each index, nor on an access that is
             // inside in a branch only.
-            let with_others = !self.may_stand_alone() || self.in_step || self.in_if;
+            let with_others = !self.may_stand_alone() || self.in_step;
             let alone = with_others && is_alone(&helper);
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty

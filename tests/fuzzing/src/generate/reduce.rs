@@ -129,7 +129,7 @@ impl Writer<'_> {
         if !(ty.is_float() && self.choices.chance(20)) {
             return self.reducer(ty);
         }
-        let functions: &[&str] = match self.may_stand_alone() && !self.in_if {
+        let functions: &[&str] = match self.may_stand_alone() {
             true => &["var", "std", "norm", "median"],
             false => &["var", "std", "norm"],
         };
