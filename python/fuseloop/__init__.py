@@ -27,7 +27,7 @@ else:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Adds the magics ``%%fuseloop`` and ``%explain``: what ``%load_ext fuseloop`` calls."""
+    """Adds the magics ``%%fuseloop`` and ``%explain``. ``%load_ext fuseloop`` calls it."""
     import_module("._notebook", __name__).register(shell)
 
 

@@ -110,7 +110,7 @@ def test_a_cell_that_cannot_be_traced(shell: Any, capsys: pytest.CaptureFixture[
 
 
 def shown(output: Any) -> Any:
-    """What a reader sees of an output."""
+    """The part of an output that a reader sees."""
     if output.output_type == "stream":
         return (output.name, output.text)
     if output.output_type == "error":

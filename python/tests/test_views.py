@@ -97,7 +97,7 @@ def test_views_of_other_memory(through: list[bool]) -> None:
     fields["b"] = np.arange(6)
     np.testing.assert_array_equal(MODULE.plus(fields["b"]), np.arange(6) + 1)
     np.testing.assert_array_equal(MODULE.plus(memoryview(x[0])[::2]), x[0, ::2] + 1)
-    # What lies in the gaps is no value of the type.
+    # The bytes in the gaps are no values of the type.
     odd = np.array([1, 7, 0, 9], np.uint8).view(bool)[::2]
     np.testing.assert_array_equal(MODULE.flags(odd), [False, True])
     x.flags.writeable = False

@@ -38,7 +38,7 @@ pub struct Lives<'p> {
     places: SecondaryMap<KernelId, AccessPoints<'p>>,
     /// Buffers that live longer than kernels mention them, because of loops over kernels.
     held: EntitySet<BufferId>,
-    /// What loops carry and an iteration may replace in place: each `current` with its `next`.
+    /// The buffers that an iteration may replace in place: each `current` with its `next`.
     replaced: BTreeMap<BufferId, BufferId>,
 }
 
@@ -180,7 +180,7 @@ impl<'p> Lives<'p> {
         self.places[after.first].replaces(earlier, later)
     }
 
-    /// What loops over kernels carry and may replace in place: `current` and `next`.
+    /// The buffers that iterations of loops over kernels may replace in place: `current`, `next`.
     pub fn replaced(&self) -> impl Iterator<Item = (BufferId, BufferId)> {
         self.replaced.iter().map(|(current, next)| (*current, *next))
     }
