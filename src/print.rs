@@ -227,14 +227,16 @@ struct Float {
 
 impl Float {
     fn new(value: Scalar) -> Option<Float> {
-        // Rust has no shortest form for this type, so the first precision that reads back is used.
-        let search = |exact: f64, reads_back: &dyn Fn(f64) -> bool| {
-            let candidates = (0..SHORT).map(|digits| format!("{exact:.digits$e}").parse().unwrap_or(exact));
-            candidates.into_iter().find(|v| reads_back(*v)).unwrap_or(exact)
+        // Rust has no shortest form for these types, so the first precision that reads back is used.
+        // It is read as a text: `half` drops the last digits of an `f64` before it rounds.
+        let search = |exact: f64| {
+            let mut texts = (0..SHORT).map(|digits| format!("{exact:.digits$e}"));
+            let text = texts.find(|text| Scalar::parse(value.dtype(), text) == Some(value));
+            (exact, text.and_then(|text| text.parse().ok()).unwrap_or(exact))
         };
         let (exact, shortest) = match value {
-            Scalar::F16(v) => (v.to_f64(), search(v.to_f64(), &|w| half::f16::from_f64(w) == v)),
-            Scalar::Bf16(v) => (v.to_f64(), search(v.to_f64(), &|w| half::bf16::from_f64(w) == v)),
+            Scalar::F16(v) => search(v.to_f64()),
+            Scalar::Bf16(v) => search(v.to_f64()),
             Scalar::F32(v) => (v.into(), v.to_string().parse().unwrap_or(v.into())),
             Scalar::F64(v) => (v, v),
             _ => return None,

@@ -61,6 +61,18 @@ fn read(text: &str, dtype: Dtype) -> Vec<Option<Scalar>> {
     words.map(|word| Scalar::parse(dtype, word)).collect()
 }
 
+/// Every element of the short types, so that no decimal near the middle of two of them is missed.
+#[test]
+fn short_floats_read_back() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        for bits in 0..=u64::from(u16::MAX) {
+            let scalar = Scalar::from_bits(dtype, bits);
+            let text = to_text(Array::scalar(scalar).as_ref(), &Format::default());
+            assert_eq!(read(&text, dtype), [Some(scalar)], "{text}");
+        }
+    }
+}
+
 proptest::proptest! {
     /// Whatever is printed reads back with the same bits, alone and among others.
     #[test]
