@@ -280,6 +280,13 @@ impl Builder {
         self.push(Op::Barrier);
     }
 
+    /// A barrier for the block, and whether a predicate holds in all its threads.
+    pub(super) fn barrier_all(&mut self, from: Reg) -> Reg {
+        let to = self.reg(Class::Pred);
+        self.push(Op::BarrierAll { to, from });
+        to
+    }
+
     pub(super) fn warp_barrier(&mut self) {
         self.push(Op::WarpBarrier);
     }

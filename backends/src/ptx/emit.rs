@@ -548,12 +548,31 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Synchronizes if other threads may load elements that the statements store, or overwrite
-    /// elements that they load.
+    /// Ends statements that threads of the scope have executed each for itself. Afterwards all have
+    /// passed the same checks, and other threads may load elements that the statements store, or
+    /// overwrite elements that they load.
     pub(super) fn settle(&mut self, block: &Block) {
+        self.agree(block);
         if self.in_place || visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
             self.sync();
         }
+    }
+
+    /// Lets a check of these statements that failed in one thread count for all threads of the scope.
+    /// Otherwise their guarded loads would give different extents, and they would not reach the same
+    /// barriers.
+    pub(super) fn agree(&mut self, block: &[Statement]) {
+        let Some(passed) = self.masks.passed.filter(|_| block.iter().any(Statement::may_fault)) else { return };
+        let all = match self.mapping.sync_scope {
+            SyncScope::Warp => {
+                let failed = self.builder.op(Opcode::Not, Type::Pred, &[passed.into()]);
+                let failed = self.builder.any(failed);
+                self.builder.op(Opcode::Not, Type::Pred, &[failed.into()])
+            }
+            // Blocks of a cluster share rows, and the loops over them are as long as the rows.
+            SyncScope::Block | SyncScope::Cluster => self.builder.barrier_all(passed),
+        };
+        self.builder.assign(passed, all);
     }
 
     fn if_(&mut self, condition: Reg, then: &Block, otherwise: &Block, results: &[(ValueId, ValueId, ValueId)]) {

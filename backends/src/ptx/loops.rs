@@ -267,6 +267,7 @@ impl Emitter<'_> {
             self.b().barrier();
         }
         self.b().give_back(Space::Shared, bytes);
+        self.agree(std::slice::from_ref(statement));
     }
 
     /// The extents of a loop, if sizes determine all of them.

@@ -118,6 +118,7 @@ impl Emitter<'_> {
             e.unravel(&axes, number);
             e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(l, &l.body)));
         });
+        self.agree(&l.body);
         self.b().barrier();
     }
 

@@ -128,6 +128,7 @@ impl Display for Op {
             }
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
+            Op::BarrierAll { to, from } => write!(f, "bar.red.and.pred %r{}, 0, %r{}", to.index(), from.index()),
             Op::WarpBarrier => f.write_str("bar.warp.sync 0xffffffff"),
             // All threads of the cluster arrive and wait at once, so one operation prints as two
             // instructions.

@@ -83,6 +83,8 @@ pub enum Problem {
     },
     /// Threads of a warp wait at different aligned barriers.
     BarrierDivergence,
+    /// Some threads of a block wait at a barrier that counts a condition, some at one that does not.
+    MixedBarriers,
     /// No thread can go on, or none has made progress for a very long time.
     Deadlock,
     /// The instruction `trap`.
@@ -120,6 +122,7 @@ impl fmt::Display for Problem {
             }
             Problem::NotConverged { mask, came } => write!(f, "of lanes {mask:#010x} only {came:#010x} come"),
             Problem::BadShuffle { from } => write!(f, "shuffle from lane {from}, which takes no part"),
+            Problem::MixedBarriers => f.write_str("a barrier with a condition meets one without"),
             Problem::BarrierDivergence => f.write_str("threads of a warp wait at different barriers"),
             Problem::Deadlock => f.write_str("no thread gets on"),
             Problem::Trap => f.write_str("trap"),

@@ -314,10 +314,39 @@ impl Block {
         if first == Some(Wait::Cluster) {
             return Ok(State::Waits);
         }
+        self.vote(grid)?;
         self.go_on();
         grid.stats.barriers += 1;
         grid.idle = 0;
         Ok(State::Runs)
+    }
+
+    /// Tells the threads that meet at `bar.red` whether the condition holds in all of them.
+    fn vote(&mut self, grid: &Grid<'_>) -> Result<(), Fault> {
+        let mut votes = vec![];
+        let mut plain = None;
+        for (number, warp) in self.warps.iter().enumerate() {
+            for (place, group) in warp.groups.iter().enumerate() {
+                if let Op::Barrier { all: Some((to, condition)), .. } = grid.kernel.operations[group.at as usize].op {
+                    let yes = warp.condition(condition, group.lanes).map_err(|stop| {
+                        let line = grid.kernel.operations[group.at as usize].line;
+                        self.fault(grid, usize::from(warp.number) * LANES + stop.lane, line, stop.what)
+                    })?;
+                    votes.push((number, place, to, yes == group.lanes));
+                } else {
+                    plain = Some(group.at);
+                }
+            }
+        }
+        if let Some(at) = plain.filter(|_| !votes.is_empty()) {
+            return Err(self.at_some_group(grid, |group| group.at == at, Problem::MixedBarriers));
+        }
+        let all = if votes.iter().all(|(.., yes)| *yes) { u32::MAX } else { 0 };
+        for (number, place, to, _) in votes {
+            let warp = &mut self.warps[number];
+            warp.write_pred(to, warp.groups[place].lanes, all);
+        }
+        Ok(())
     }
 
     /// All threads have met.

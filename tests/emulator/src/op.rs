@@ -198,6 +198,8 @@ pub(crate) enum Op {
     Barrier {
         id: u32,
         aligned: bool,
+        /// `.red.and.pred`: whether the condition holds in all threads that meet.
+        all: Option<(Pred, Condition)>,
     },
     ArriveInCluster,
     AwaitCluster {

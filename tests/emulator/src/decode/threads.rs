@@ -33,8 +33,14 @@ pub(super) fn bar(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         return Ok(Op::SyncWarp { mask: form.source(Type::B32)? });
     }
     form.flag("cta");
+    if form.flag("red") {
+        form.choose(&[("and", ())])?;
+        form.choose(&[("pred", ())])?;
+        let to = form.pred_dest()?;
+        return Ok(Op::Barrier { id: barrier_number(form)?, aligned: true, all: Some((to, form.condition()?)) });
+    }
     form.choose(&[("sync", ())])?;
-    Ok(Op::Barrier { id: barrier_number(form)?, aligned: true })
+    Ok(Op::Barrier { id: barrier_number(form)?, aligned: true, all: None })
 }
 
 pub(super) fn barrier(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
@@ -51,7 +57,7 @@ pub(super) fn barrier(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.flag("cta");
     form.choose(&[("sync", ())])?;
     let aligned = form.flag("aligned");
-    Ok(Op::Barrier { id: barrier_number(form)?, aligned })
+    Ok(Op::Barrier { id: barrier_number(form)?, aligned, all: None })
 }
 
 /// One of a block's sixteen barriers.

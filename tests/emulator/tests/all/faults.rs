@@ -306,6 +306,26 @@ fn barriers_that_part() {
     passes("setp.lt.u32 %p, %t, 7; @%p bra $end; bar.sync 0; $end:", launch(1, 64, 0), 1);
 }
 
+/// `%t` is the thread; a fault ends the kernel where the vote is not the expected one.
+#[test]
+fn barriers_with_a_condition() {
+    let all = |least: u32, fails: &str| {
+        format!(
+            "setp.ge.u32 %p, %t, {least}; bar.red.and.pred %q, 0, %p;
+            {fails} bra $end; mov.u32 %x, 0; div.u32 %x, %t, %x; trap;
+            $end:"
+        )
+    };
+    passes(&all(0, "@%q"), launch(1, 70, 0), 1);
+    for least in [1, 32, 33, 69, 70] {
+        passes(&all(least, "@!%q"), launch(1, 70, 0), 1);
+    }
+    let mixed = "setp.lt.u32 %p, %t, 32; @%p bra $low; bar.red.and.pred %q, 0, %p; bra $end;
+        $low: bar.sync 0; // here
+        $end:";
+    assert_eq!(fault(mixed, launch(1, 64, 0), 1).what, Problem::MixedBarriers);
+}
+
 #[test]
 fn deadlocks() {
     let found = fault(
