@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import Error
 from ._jit import Jit, jit
-from ._native import Benchmark, Explanation, Function, Module, compile, format, load
+from ._native import Benchmark, DeviceArray, Explanation, Function, Module, compile, format, load
 
 if TYPE_CHECKING:
     from . import dask as dask
@@ -31,4 +31,4 @@ def load_ipython_extension(shell: Any) -> None:
     import_module("._notebook", __name__).register(shell)
 
 
-__all__ = ["Benchmark", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]
+__all__ = ["Benchmark", "DeviceArray", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]

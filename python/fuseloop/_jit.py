@@ -337,7 +337,13 @@ def _scalar_key(arg: Any, leaves: list[Any]) -> Key:
 def _tensor_key(arg: Any, leaves: list[Any]) -> Key:
     leaves.append(arg)
     shape = tuple(arg.shape)
-    return _shape_key(_dtype_of(arg).num, shape)
+    key = _shape_key(_dtype_of(arg).num, shape)
+    return ("gpu", key) if _is_on_gpu(arg) else key
+
+
+def _is_on_gpu(arg: Any) -> bool:
+    """Whether a tensor is in the memory of a GPU, as DLPack numbers devices."""
+    return hasattr(arg, "__dlpack_device__") and arg.__dlpack_device__()[0] in (2, 13)
 
 
 def _dtype_of(arg: Any) -> np.dtype[Any]:
@@ -354,6 +360,7 @@ def _stand_in(trace: Trace, rebinding: Rebinding, arg: Any, name: str) -> Any:
     if isinstance(arg, (np.ndarray, np.generic)) or hasattr(arg, "__dlpack__"):
         dtype = arg.dtype if isinstance(arg, (np.ndarray, np.generic)) else _dtype_of(arg)
         node, shape = trace.parameter(name, language(dtype), tuple(arg.shape))
+        trace.on_gpu = trace.on_gpu or _is_on_gpu(arg)
         return Traced(node, dtype, shape, argument=name)
     if type(arg) is float:
         node, _ = trace.parameter(name, "f64", ())
@@ -426,7 +433,8 @@ def _built(structure: Any, results: Any) -> Any:
 def _compiled(source: str, trace: Trace) -> Any:
     """The function of the program; an error names the line of Python that it comes from."""
     try:
-        module = _native.compile(source, name=f"<fuseloop.jit {trace.name}>")
+        device: _native.Device = "gpu" if trace.on_gpu else "cpu"
+        module = _native.compile(source, name=f"<fuseloop.jit {trace.name}>", device=device)
         function = module[module.functions[0]]
         function.check()
     except Error as error:

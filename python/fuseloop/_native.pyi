@@ -46,19 +46,39 @@ class Benchmark:
     def _repr_html_(self) -> str: ...
 
 @final
+class DeviceArray:
+    """An array in the memory of a GPU, as a call gives it where arguments come from no library that is
+    known. Others take it without a copy by DLPack and `__cuda_array_interface__`:
+    `cupy.from_dlpack(x)`, `torch.from_dlpack(x)`. It may be an argument of another call.
+    """
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+    @property
+    def dtype(self) -> str:
+        """The name of the type of the elements, as NumPy calls it."""
+    def numpy(self) -> Any:
+        """Copies the elements into an array of NumPy, once they are computed."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
 class Function:
-    """A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
-    CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
-    must be of the type of their parameter, and nobody may write to them during the call. They are
-    read where they lie; only small views are copied. The interpreter is
-    free meanwhile, and Ctrl-C ends the call.
+    """A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX, gives
+    its result, or a named tuple of its results, as arrays of the same library. Arguments must be of
+    the type of their parameter, and nobody may write to them during the call. They are read where
+    they lie; only small views are copied. The interpreter is free meanwhile, and Ctrl-C ends a call
+    on the CPU.
 
     `out` is an array, or one for each result, to write to. `threads` is the number of threads that
-    may work on the call; 0 stands for one a core.
+    may work on the call; 0 stands for one a core. `stream` is the CUDA stream to order a call with
+    whose arrays are in the memory of a GPU, by default those of the arrays' libraries.
     """
     __name__: str
     # Results are arrays of the library that the arguments come from: of NumPy, torch or JAX.
-    def __call__(self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: Any, out: Any = None, threads: int = 0, stream: Any = None, **kwargs: Any) -> Any: ...
     @property
     def signature(self) -> str:
         """The parameters, the results and the conditions that the sizes of a call must meet, as text."""

@@ -47,8 +47,10 @@ class Window(NamedTuple):
 def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     """The results of the call; ``None`` if no array has gaps, or if the call is wrong."""
     names = function.names
-    options = {name: value for name, value in (kwargs or {}).items() if name in ("out", "threads")}
-    by_name = {name: value for name, value in (kwargs or {}).items() if name not in options}
+    given = kwargs or {}
+    known = [name for name in ("out", "threads", "stream") if name in given and name not in names]
+    options: dict[str, Any] = {name: given[name] for name in known}
+    by_name = {name: value for name, value in given.items() if name not in options}
     values = dict(zip(names, args, strict=False)) | by_name
     if len(args) + len(by_name) != len(names) or set(values) != set(names):
         return None

@@ -3,10 +3,11 @@
 //! wrote, handed over.
 
 use std::ffi::{c_int, c_long, c_ulong};
+use std::ops::Range;
 use std::ptr;
 use std::slice;
 
-use fuseloop::{Array, ArrayMut, ArrayRef, Dtype, Scalar};
+use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Scalar};
 use numpy::PY_ARRAY_API;
 use numpy::npyffi::{self, NPY_TYPES, NpyTypes, PyArrayObject, flags, get_type_object};
 use pyo3::ffi;
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
 
+use crate::device::{self, OnDevice};
 use crate::dlpack::{self, MAX_RANK};
 use crate::error::{numpy_name, refused};
 
@@ -29,6 +31,8 @@ pub(crate) enum Home {
 pub(crate) enum Argument<'py> {
     /// Elements in memory.
     View(View<'py>),
+    /// Elements in the memory of a GPU.
+    Device(OnDevice<'py>),
     /// A number of Python, which takes the type of its parameter.
     Number(Bound<'py, PyAny>),
 }
@@ -53,7 +57,8 @@ enum Owner<'py> {
 }
 
 impl<'py> View<'py> {
-    /// Reads an object that is not a number; `name` is the parameter, and `declared` its type.
+    /// Reads an object that is not a number, and not on a GPU; `name` is the parameter, and
+    /// `declared` its type.
     fn of(object: &Bound<'py, PyAny>, name: &str, declared: &str) -> PyResult<View<'py>> {
         let py = object.py();
         // SAFETY: `object` is a live object.
@@ -66,13 +71,8 @@ impl<'py> View<'py> {
             return View::of_numpy(object.clone(), name);
         }
         if object.hasattr("__dlpack__")? {
-            let lent = dlpack::take(object, name)?;
-            let module: String = object.get_type().getattr("__module__")?.extract()?;
-            let home = match module.split('.').next() {
-                Some("torch") => Home::Torch,
-                Some("jax" | "jaxlib") => Home::Jax,
-                _ => Home::NumPy,
-            };
+            let lent = dlpack::take(object, name, None)?;
+            let home = home_of(object)?;
             let dlpack::Lent { dtype, rank, shape, data, owner } = lent;
             let owner = Owner::Tensor { _tensor: owner };
             // JAX's arrays are immutable.
@@ -187,8 +187,7 @@ impl<'py> View<'py> {
     /// The elements, to be written.
     pub(crate) fn write(&mut self, py: Python<'_>, name: &str) -> PyResult<ArrayMut<'_>> {
         if !self.writable {
-            let message = format!("the array to write `{name}` to is read-only");
-            return Err(refused(py, message, "pass another, or leave `out` away"));
+            return Err(read_only(py, name));
         }
         // SAFETY: as in `read`, and `apart` has found that no other argument of the call overlaps.
         let bytes = if self.len == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(self.data, self.len) } };
@@ -196,12 +195,37 @@ impl<'py> View<'py> {
             .map_err(|e| refused(py, format!("`{name}`: {e}"), "pass another array"))
     }
 
-    /// Whether no byte is in both.
-    pub(crate) fn is_apart(&self, other: &View<'_>) -> bool {
-        let range = |view: &View<'_>| (view.data.addr(), view.data.addr() + view.len);
-        let ((a, a_end), (b, b_end)) = (range(self), range(other));
-        self.len == 0 || other.len == 0 || a_end <= b || b_end <= a
+    /// The addresses of its elements.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        self.data.addr()..self.data.addr() + self.len
     }
+
+    /// The number, if it has no axes; `None` if it has some.
+    pub(crate) fn number(&self, py: Python<'_>, name: &str) -> PyResult<Option<Scalar>> {
+        let array = self.read(py, name)?;
+        let mut word = [0; 8];
+        if self.rank > 0 {
+            return Ok(None);
+        }
+        word[..self.len].copy_from_slice(array.bytes());
+        Ok(Some(Scalar::from_bits(self.dtype, u64::from_le_bytes(word))))
+    }
+}
+
+/// The library that an array comes from.
+pub(crate) fn home_of(object: &Bound<'_, PyAny>) -> PyResult<Home> {
+    let module: String = object.get_type().getattr("__module__")?.extract()?;
+    Ok(match module.split('.').next() {
+        Some("torch") => Home::Torch,
+        Some("jax" | "jaxlib") => Home::Jax,
+        _ => Home::NumPy,
+    })
+}
+
+/// The error of an array that cannot be written to.
+pub(crate) fn read_only(py: Python<'_>, name: &str) -> PyErr {
+    let message = format!("the array to write `{name}` to is read-only");
+    refused(py, message, "pass another, or leave `out` away")
 }
 
 /// An array of a type that is no plain number: `bfloat16` of `ml_dtypes`, or none of the language.
@@ -309,21 +333,46 @@ pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 impl<'py> Argument<'py> {
-    /// Looks at the argument for a parameter with this name and type.
-    pub(crate) fn of(object: &Bound<'py, PyAny>, name: &str, declared: &str) -> PyResult<Argument<'py>> {
+    /// Looks at the argument for a parameter with this name and type, of a program for `device`.
+    pub(crate) fn of(
+        object: &Bound<'py, PyAny>,
+        name: &str,
+        declared: &str,
+        device: Device,
+    ) -> PyResult<Argument<'py>> {
         let number = object.is_exact_instance_of::<PyFloat>()
             || object.is_exact_instance_of::<PyInt>()
             || object.is_exact_instance_of::<PyBool>();
-        Ok(match number {
-            true => Argument::Number(object.clone()),
+        if number {
+            return Ok(Argument::Number(object.clone()));
+        }
+        // SAFETY: `object` is a live object.
+        let of_numpy = unsafe { npyffi::PyArray_Check(object.py(), object.as_ptr()) } != 0;
+        Ok(match !of_numpy && device::is_there(object)? {
+            true => Argument::Device(OnDevice::of(object, name, device)?),
             false => Argument::View(View::of(object, name, declared)?),
         })
     }
 
-    /// The elements, where a number becomes one of type `dtype`.
-    pub(crate) fn view(self, name: &str, dtype: Dtype) -> PyResult<View<'py>> {
+    /// Whether the elements are in the memory of a GPU.
+    pub(crate) fn is_on_device(&self) -> bool {
+        matches!(self, Argument::Device(_))
+    }
+
+    /// The library that the argument comes from.
+    pub(crate) fn home(&self) -> Home {
+        match self {
+            Argument::View(view) => view.home,
+            Argument::Device(array) => array.home,
+            Argument::Number(_) => Home::NumPy,
+        }
+    }
+
+    /// The elements in the host's memory, where a number becomes one of type `dtype`.
+    pub(crate) fn view(self, py: Python<'py>, name: &str, dtype: Dtype) -> PyResult<View<'py>> {
         match self {
             Argument::View(view) => Ok(view),
+            Argument::Device(_) => Err(elsewhere(py, name)),
             Argument::Number(number) => {
                 let text = match number.is_exact_instance_of::<PyBool>() {
                     true => number.is_truthy()?.to_string(),
@@ -347,9 +396,16 @@ impl<'py> Argument<'py> {
     pub(crate) fn dtype(&self) -> Option<Dtype> {
         match self {
             Argument::View(view) => Some(view.dtype),
+            Argument::Device(array) => Some(array.dtype),
             Argument::Number(_) => None,
         }
     }
+}
+
+/// The error of an array on a GPU where others are not.
+pub(crate) fn elsewhere(py: Python<'_>, name: &str) -> PyErr {
+    let message = format!("`{name}` is in the memory of a GPU, and another array of the call is not");
+    refused(py, message, "keep all arrays of a call on the GPU, or none")
 }
 
 /// A number of Python as one of a type, without a change of kind: no float becomes an integer, and
@@ -389,7 +445,9 @@ pub(crate) struct Buffer {
 impl Buffer {
     #[pyo3(signature = (**_options))]
     fn __dlpack__<'py>(slf: &Bound<'py, Buffer>, _options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
-        dlpack::give(slf.py(), &slf.get().array, slf.clone().into_any().unbind())
+        let array = &slf.get().array;
+        let place = (slf.get().__dlpack_device__(), array.bytes().as_ptr().addr());
+        dlpack::give(slf.py(), (array.dtype(), array.shape()), place, slf.clone().into_any().unbind())
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -399,18 +457,27 @@ impl Buffer {
 
 /// A result as an array of the library that the arguments came from.
 pub(crate) fn result<'py>(py: Python<'py>, array: Array, home: Home) -> PyResult<Bound<'py, PyAny>> {
+    match home {
+        Home::NumPy => of_numpy(py, array),
+        Home::Torch | Home::Jax => taken_by(py, home, Bound::new(py, Buffer { array })?.into_any()),
+    }
+}
+
+/// A result that offers DLPack as an array of another library.
+pub(crate) fn taken_by<'py>(py: Python<'py>, home: Home, made: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let (lock, module) = match home {
-        Home::NumPy => return of_numpy(py, array),
+        Home::NumPy => return Ok(made),
         Home::Torch => (&TORCH, "torch"),
         Home::Jax => (&JAX, "jax.dlpack"),
     };
     let take = lock.get_or_try_init(py, || Ok::<_, PyErr>(py.import(module)?.getattr("from_dlpack")?.unbind()))?;
-    take.bind(py).call1((Bound::new(py, Buffer { array })?,))
+    take.bind(py).call1((made,))
 }
 
-fn of_numpy<'py>(py: Python<'py>, mut array: Array) -> PyResult<Bound<'py, PyAny>> {
+/// A result as an array of NumPy.
+pub(crate) fn of_numpy<'py>(py: Python<'py>, mut array: Array) -> PyResult<Bound<'py, PyAny>> {
     let descr = descr(py, array.dtype())?;
     let rank = array.shape().len();
     let data = array.bytes_mut().as_mut_ptr().cast();
@@ -453,7 +520,7 @@ fn of_numpy<'py>(py: Python<'py>, mut array: Array) -> PyResult<Bound<'py, PyAny
 }
 
 /// The arrays that `out` names, one for each result.
-pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str]) -> PyResult<Vec<View<'py>>> {
+pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str], device: Device) -> PyResult<Vec<Argument<'py>>> {
     let given: Vec<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => match out.cast::<PyList>() {
@@ -461,14 +528,16 @@ pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str]) -> PyResul
             Err(_) => vec![out.clone()],
         },
     };
-    let name = |at: usize| results.get(at).copied().unwrap_or("out");
-    let views = given.iter().enumerate().map(|(at, object)| match object.is_none() {
-        true => Err(refused(
-            object.py(),
-            format!("there is no array to write `{}` to", name(at)),
-            "pass an array for each result",
-        )),
-        false => View::of(object, name(at), "an array to write to"),
-    });
-    views.collect()
+    let read = |(at, object): (usize, &Bound<'py, PyAny>)| {
+        let name = results.get(at).copied().unwrap_or("out");
+        if object.is_none() {
+            let message = format!("there is no array to write `{name}` to");
+            return Err(refused(object.py(), message, "pass an array for each result"));
+        }
+        match Argument::of(object, name, "an array to write to", device)? {
+            Argument::Number(_) => View::of(object, name, "an array to write to").map(Argument::View),
+            found => Ok(found),
+        }
+    };
+    given.iter().enumerate().map(read).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fuseloop::{ArrayRef, Block, CutSummary, Function as Source, Outline, OutputOutline, Scalar, StageOutline};
+use fuseloop::{ArrayRef, Block, CutSummary, Device, Function as Source, Outline, OutputOutline, Scalar, StageOutline};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -57,7 +57,7 @@ impl Stage {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let slots = &self.0.signature().params;
         let view = |(object, slot): (&Bound<'py, PyAny>, &fuseloop::Slot)| {
-            Argument::of(object, &slot.name, &slot.ty())?.view(&slot.name, slot.dtype)
+            Argument::of(object, &slot.name, &slot.ty(), Device::Cpu)?.view(py, &slot.name, slot.dtype)
         };
         let views = arrays.iter().zip(slots).map(view).collect::<PyResult<Vec<View<'py>>>>()?;
         let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);

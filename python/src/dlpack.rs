@@ -4,10 +4,11 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use fuseloop::{Array, Dtype};
+use fuseloop::Dtype;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error::refused;
 
@@ -82,10 +83,15 @@ impl Drop for Tensor {
     }
 }
 
-/// The array behind an object that has `__dlpack__`; `name` is the argument, for errors.
-pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Lent> {
+/// The array behind an object that has `__dlpack__`; `name` is the argument, for errors. With a
+/// stream it has to be on a GPU, and its owner lets that stream wait for what is computed.
+pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str, stream: Option<usize>) -> PyResult<Lent> {
     let py = object.py();
-    let capsule = object.call_method0("__dlpack__")?;
+    let options = PyDict::new(py);
+    if let Some(stream) = stream {
+        options.set_item("stream", stream)?;
+    }
+    let capsule = object.call_method("__dlpack__", (), Some(&options))?;
     // SAFETY: `capsule` is a live object. A capsule of this name holds a pointer to a managed
     // tensor, which belongs to whoever renames the capsule.
     let managed = unsafe {
@@ -99,7 +105,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Lent> {
     let owner = Tensor(managed);
     // SAFETY: `owner` keeps the structure alive.
     let tensor = unsafe { &(*managed).tensor };
-    if !ON_THE_CPU.contains(&tensor.device_type) {
+    if stream.is_none() && !ON_THE_CPU.contains(&tensor.device_type) {
         return Err(refused(py, format!("`{name}` is not in the memory of the CPU"), format!("pass {name}.cpu()")));
     }
     let found = TYPES.iter().find(|(code, bits, _)| (*code, *bits) == (tensor.code, tensor.bits));
@@ -127,7 +133,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Lent> {
 }
 
 /// Whether elements with these strides are one after another, row-major.
-fn is_dense(shape: &[usize], strides: &[i64]) -> bool {
+pub(crate) fn is_dense(shape: &[usize], strides: &[i64]) -> bool {
     let mut expected: i64 = 1;
     let axes = shape.iter().zip(strides).rev();
     shape.contains(&0)
@@ -145,14 +151,20 @@ struct Exported {
     _owner: Py<PyAny>,
 }
 
-/// A capsule with a result; `owner` keeps its memory alive.
-pub(crate) fn give<'py>(py: Python<'py>, array: &Array, owner: Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let (code, bits, _) = TYPES.iter().find(|(.., dtype)| *dtype == array.dtype()).expect("all types are listed");
-    let shape: Vec<i64> = array.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
+/// A capsule with a result of a type and a shape, on a device at an address; `owner` keeps its
+/// memory alive.
+pub(crate) fn give<'py>(
+    py: Python<'py>,
+    (dtype, shape): (Dtype, &[usize]),
+    ((device_type, device_id), address): ((i32, i32), usize),
+    owner: Py<PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (code, bits, _) = TYPES.iter().find(|(.., known)| *known == dtype).expect("all types are listed");
+    let shape: Vec<i64> = shape.iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
     let tensor = DlTensor {
-        data: array.bytes().as_ptr().cast_mut().cast(),
-        device_type: ON_THE_CPU[0],
-        device_id: 0,
+        data: ptr::with_exposed_provenance_mut(address),
+        device_type,
+        device_id,
         rank: shape.len() as i32,
         code: *code,
         bits: *bits,

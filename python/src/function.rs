@@ -1,9 +1,11 @@
 //! A function of a program, compiled when it is first called.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use fuseloop::{
-    Array, ArrayMut, ArrayRef, CallOptions, Dtype, Emit, Function as Source, Kernel, RunError, Signature, Style,
+    Array, ArrayMut, ArrayRef, CallOptions, Device, Dtype, Emit, Function as Source, Kernel, Options, RunError,
+    Signature, Style,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,19 +13,21 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::arrays::{self, Argument, Home, View};
 use crate::blocks::{self, Stage};
+use crate::device;
 use crate::error;
 use crate::interrupt;
 use crate::module::{Module, Text};
 use crate::reports::{Benchmark, Explanation};
 
-/// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX on the
-/// CPU, gives its result, or a named tuple of its results, as arrays of the same library. Arguments
-/// must be of the type of their parameter, and nobody may write to them during the call. They are
-/// read where they lie; only small views are copied. The interpreter is
-/// free meanwhile, and Ctrl-C ends the call.
+/// A function of a program. Calling it with NumPy arrays, or with tensors of torch or JAX, gives
+/// its result, or a named tuple of its results, as arrays of the same library. Arguments must be of
+/// the type of their parameter, and nobody may write to them during the call. They are read where
+/// they lie; only small views are copied. The interpreter is free meanwhile, and Ctrl-C ends a call
+/// on the CPU.
 ///
 /// `out` is an array, or one for each result, to write to. `threads` is the number of threads that
-/// may work on the call; 0 stands for one a core.
+/// may work on the call; 0 stands for one a core. `stream` is the CUDA stream to order a call with
+/// whose arrays are in the memory of a GPU, by default those of the arrays' libraries.
 #[pyclass(frozen, dict, module = "fuseloop")]
 pub(crate) struct Function {
     text: Arc<Text>,
@@ -39,11 +43,17 @@ pub(crate) struct Function {
 struct Instance {
     signature: Signature,
     kernel: OnceLock<Kernel>,
+    /// The kernel for arrays on a GPU, where the other one may run on either device.
+    on_gpu: OnceLock<Kernel>,
 }
 
 impl Instance {
+    fn result_names(&self) -> Vec<&str> {
+        self.signature.results.iter().map(|slot| slot.name.as_str()).collect()
+    }
+
     fn new(source: Source<'_>) -> Instance {
-        Instance { signature: source.signature().clone(), kernel: OnceLock::new() }
+        Instance { signature: source.signature().clone(), kernel: OnceLock::new(), on_gpu: OnceLock::new() }
     }
 }
 
@@ -83,13 +93,33 @@ impl Function {
     }
 
     fn kernel<'a>(&'a self, py: Python<'_>, instance: &'a Instance) -> PyResult<&'a Kernel> {
-        if let Some(kernel) = instance.kernel.get() {
+        self.compiled(py, instance, &instance.kernel, &self.text.options)
+    }
+
+    /// The kernel for arrays in the memory of a GPU.
+    fn kernel_on_gpu<'a>(&'a self, py: Python<'_>, instance: &'a Instance) -> PyResult<&'a Kernel> {
+        match self.text.options.device {
+            Device::Gpu => self.kernel(py, instance),
+            _ => {
+                let options = Options { device: Device::Gpu, ..self.text.options.clone() };
+                self.compiled(py, instance, &instance.on_gpu, &options)
+            }
+        }
+    }
+
+    fn compiled<'a>(
+        &self,
+        py: Python<'_>,
+        instance: &Instance,
+        known: &'a OnceLock<Kernel>,
+        options: &Options,
+    ) -> PyResult<&'a Kernel> {
+        if let Some(kernel) = known.get() {
             return Ok(kernel);
         }
         let wide = !std::ptr::eq(instance, &raw const self.narrow);
-        let options = &self.text.options;
         let kernel = py.detach(|| self.source(wide).compile(options)).map_err(|e| error::of_compiling(py, &e))?;
-        Ok(instance.kernel.get_or_init(|| kernel))
+        Ok(known.get_or_init(|| kernel))
     }
 
     /// The instance for these arguments: `f64` if an argument for a `float` is, or if all of these
@@ -102,16 +132,19 @@ impl Function {
         if types.peek().is_none() || types.any(|dtype| dtype == Dtype::F64) { wide } else { &self.narrow }
     }
 
-    /// The arguments in the order of the parameters, with `out` and `threads`.
+    /// The arguments in the order of the parameters, with `out`, `threads` and `stream`.
     fn arguments<'py>(&self, args: &Bound<'py, PyTuple>, kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Given<'py>> {
         let params = &self.narrow.signature.params;
         let mut objects: Vec<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
-        let (mut out, mut threads) = (None, 0);
+        let (mut out, mut threads, mut stream) = (None, 0, None);
         for (key, value) in kwargs.into_iter().flatten() {
             let key: String = key.extract()?;
             match key.as_str() {
                 "out" => out = Some(value).filter(|value| !value.is_none()),
                 "threads" => threads = if value.is_none() { 0 } else { value.extract()? },
+                "stream" if params.iter().all(|slot| slot.name != key) => {
+                    stream = Some(value).filter(|value| !value.is_none());
+                }
                 _ => {
                     let Some(at) = params.iter().position(|slot| slot.name == key) else {
                         let message = format!("{}() has no parameter `{key}`: {}", self.name, self.narrow.signature);
@@ -131,10 +164,10 @@ impl Function {
             return Err(PyTypeError::new_err(message));
         }
         let read = |(object, slot): (Option<Bound<'py, PyAny>>, &fuseloop::Slot)| {
-            Argument::of(&object.expect("all were counted"), &slot.name, &slot.ty())
+            Argument::of(&object.expect("all were counted"), &slot.name, &slot.ty(), self.text.options.device)
         };
         let arguments = objects.into_iter().zip(params).map(read).collect::<PyResult<Vec<_>>>()?;
-        Ok(Given { arguments, out, threads })
+        Ok(Given { arguments, out, threads, stream })
     }
 
     /// Calls the kernel with the lock released, and again if Ctrl-C ended the call and the
@@ -161,11 +194,13 @@ struct Given<'py> {
     arguments: Vec<Argument<'py>>,
     out: Option<Bound<'py, PyAny>>,
     threads: usize,
+    stream: Option<Bound<'py, PyAny>>,
 }
 
 /// The library that the results go to.
-fn home(views: &[View<'_>]) -> Home {
-    views.iter().map(|view| view.home).find(|home| *home != Home::NumPy).unwrap_or(Home::NumPy)
+fn home(homes: impl Iterator<Item = Home>) -> Home {
+    let mut homes = homes;
+    homes.find(|home| *home != Home::NumPy).unwrap_or(Home::NumPy)
 }
 
 #[pymethods]
@@ -307,30 +342,101 @@ impl Function {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
-        let Given { arguments, out, threads } = self.arguments(args, kwargs)?;
+        let Given { arguments, out, threads, stream } = self.arguments(args, kwargs)?;
         let instance = self.instance(&arguments);
+        if arguments.iter().any(Argument::is_on_device) {
+            return self.call_on_device(py, instance, arguments, out, stream.as_ref());
+        }
+        if stream.is_some() {
+            let message = "`stream` orders calls on arrays in the memory of a GPU, and none is there";
+            return Err(error::refused(py, message, "leave `stream` away"));
+        }
         let kernel = self.kernel(py, instance)?;
         let params = &instance.signature.params;
-        let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(&slot.name, slot.dtype));
+        let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(py, &slot.name, slot.dtype));
         let views = views.collect::<PyResult<Vec<View<'py>>>>()?;
         let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);
         let inputs = views.iter().zip(params).map(read).collect::<PyResult<Vec<ArrayRef<'_>>>>()?;
         let Some(out) = out else {
             let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(&inputs, options))?;
-            return self.returned(py, arrays, home(&views));
+            let home = home(views.iter().map(|view| view.home));
+            return self.returned(py, arrays.into_iter().map(|array| arrays::result(py, array, home)));
         };
-        let names: Vec<&str> = instance.signature.results.iter().map(|slot| slot.name.as_str()).collect();
-        let mut outs = arrays::outputs(&out, &names)?;
-        self.hold_apart(py, &outs, &views, &names)?;
+        let names = instance.result_names();
         let name = |at: usize| names.get(at).copied().unwrap_or("out");
+        let outs = arrays::outputs(&out, &names, self.text.options.device)?.into_iter().enumerate();
+        let outs = outs.map(|(at, out)| match out {
+            Argument::View(view) => Ok(view),
+            _ => Err(arrays::elsewhere(py, name(at))),
+        });
+        let mut outs = outs.collect::<PyResult<Vec<View<'py>>>>()?;
+        let addresses = |views: &[View<'_>]| views.iter().map(View::addresses).collect::<Vec<_>>();
+        self.hold_apart(py, &addresses(&outs), &addresses(&views), &names)?;
         let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
         let mut written = written.collect::<PyResult<Vec<ArrayMut<'_>>>>()?;
         self.run(py, threads, |options| kernel.call_into_with(&inputs, &mut written, options))?;
         Ok(out)
     }
 
-    fn returned<'py>(&self, py: Python<'py>, arrays: Vec<Array>, home: Home) -> PyResult<Bound<'py, PyAny>> {
-        let mut made = arrays.into_iter().map(|array| arrays::result(py, array, home));
+    /// Calls the function on arrays in the memory of a GPU, and numbers.
+    fn call_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        instance: &Instance,
+        arguments: Vec<Argument<'py>>,
+        out: Option<Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let home = home(arguments.iter().map(Argument::home));
+        let mut numbers: Vec<Option<View<'py>>> = vec![];
+        let mut there: Vec<Option<device::OnDevice<'py>>> = vec![];
+        for (argument, slot) in arguments.into_iter().zip(&instance.signature.params) {
+            match argument {
+                Argument::Device(array) => (there.push(Some(array)), numbers.push(None)),
+                other => (there.push(None), numbers.push(Some(other.view(py, &slot.name, slot.dtype)?))),
+            };
+        }
+        let mut inputs = vec![];
+        for ((slot, array), number) in instance.signature.params.iter().zip(&there).zip(&numbers) {
+            let given = match (array, number) {
+                (Some(array), _) => device::Given::There(array),
+                (None, Some(number)) => match number.number(py, &slot.name)? {
+                    Some(number) => device::Given::Number(number),
+                    None => return Err(not_there(py, &slot.name)),
+                },
+                (None, None) => unreachable!("each argument is one of both"),
+            };
+            inputs.push((given, slot.name.as_str()));
+        }
+        let names = instance.result_names();
+        let name = |at: usize| names.get(at).copied().unwrap_or("out");
+        let mut outs = None;
+        if let Some(out) = &out {
+            let given = arrays::outputs(out, &names, self.text.options.device)?.into_iter().enumerate();
+            let given = given.map(|(at, out)| match out {
+                Argument::Device(array) => Ok(array),
+                _ => Err(not_there(py, name(at))),
+            });
+            let given = given.collect::<PyResult<Vec<device::OnDevice<'py>>>>()?;
+            let written: Vec<_> = given.iter().map(device::OnDevice::addresses).collect();
+            let read = |array: &Option<device::OnDevice<'_>>| array.as_ref().map_or(0..0, device::OnDevice::addresses);
+            self.hold_apart(py, &written, &there.iter().map(read).collect::<Vec<_>>(), &names)?;
+            outs = Some(given);
+        }
+        let kernel = self.kernel_on_gpu(py, instance)?;
+        let outputs = outs.as_ref().map(|outs| outs.iter().enumerate().map(|(at, out)| (out, name(at))).collect());
+        let results = device::Call { kernel, inputs, outputs, stream }.run(py)?;
+        match out {
+            Some(out) => Ok(out),
+            None => self.returned(py, results.into_iter().map(|array| device::result(py, array, home))),
+        }
+    }
+
+    fn returned<'py>(
+        &self,
+        py: Python<'py>,
+        mut made: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match &self.tuple {
             None => made.next().expect("a function has a result"),
             Some(class) => {
@@ -341,22 +447,36 @@ impl Function {
     }
 
     /// Refuses to write to memory that the call reads, or twice to the same.
-    fn hold_apart(&self, py: Python<'_>, outs: &[View<'_>], inputs: &[View<'_>], names: &[&str]) -> PyResult<()> {
+    fn hold_apart(
+        &self,
+        py: Python<'_>,
+        outs: &[Range<usize>],
+        inputs: &[Range<usize>],
+        names: &[&str],
+    ) -> PyResult<()> {
+        let is_apart =
+            |a: &Range<usize>, b: &Range<usize>| a.is_empty() || b.is_empty() || a.end <= b.start || b.end <= a.start;
         let help = "pass another array, or leave `out` away";
         let name = |at: usize| names.get(at).copied().unwrap_or("out");
         for (at, out) in outs.iter().enumerate() {
-            if let Some(input) = inputs.iter().position(|input| !out.is_apart(input)) {
+            if let Some(input) = inputs.iter().position(|input| !is_apart(out, input)) {
                 let param = &self.narrow.signature.params[input].name;
                 let message = format!("the array to write `{}` to shares memory with the argument `{param}`", name(at));
                 return Err(error::refused(py, message, help));
             }
-            if let Some(other) = outs[..at].iter().position(|other| !out.is_apart(other)) {
+            if let Some(other) = outs[..at].iter().position(|other| !is_apart(out, other)) {
                 let message = format!("the arrays to write `{}` and `{}` to share memory", name(other), name(at));
                 return Err(error::refused(py, message, help));
             }
         }
         Ok(())
     }
+}
+
+/// The error of an array that is not on the GPU where others are.
+fn not_there(py: Python<'_>, name: &str) -> PyErr {
+    let message = format!("`{name}` is in the memory of the host, and another array of the call in that of a GPU");
+    error::refused(py, message, "copy it to the GPU, or keep all arrays of a call on the host")
 }
 
 /// A function by its module and its name, as it is pickled.

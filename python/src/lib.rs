@@ -3,6 +3,7 @@
 
 mod arrays;
 mod blocks;
+mod device;
 mod dlpack;
 mod error;
 mod function;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export(name = "DeviceArray")]
+    use crate::device::Result as DeviceArray;
     #[pymodule_export]
     use crate::function::Function;
     #[pymodule_export]

@@ -28,7 +28,11 @@ pub(super) fn code(error: &GpuError) -> Code {
         GpuError::OutOfMemory(_) => codes::DEVICE_MEMORY,
         GpuError::HostMemory(_) => codes::ARRAY,
         GpuError::Rejected(_) => codes::FAULT,
-        GpuError::WrongDevice | GpuError::Threads(_) | GpuError::Driver { .. } | GpuError::Lost(_) => codes::GPU,
+        GpuError::WrongDevice
+        | GpuError::NotThere(_)
+        | GpuError::Threads(_)
+        | GpuError::Driver { .. }
+        | GpuError::Lost(_) => codes::GPU,
     }
 }
 

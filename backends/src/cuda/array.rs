@@ -29,9 +29,60 @@ pub struct DeviceArray {
     shape: Vec<usize>,
     bytes: usize,
     pub(super) address: u64,
+    /// Whether somebody else owns the memory.
+    lent: bool,
+    /// The value of a scalar that the host knows.
+    known: Option<Scalar>,
 }
 
 impl DeviceArray {
+    /// A number of the host. Nothing waits for the copy, and none is needed where it is a size.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the device has no memory for it, or has failed.
+    pub fn scalar(gpu: &Arc<Gpu>, value: Scalar) -> Result<DeviceArray, Error> {
+        let from = Array::scalar(value);
+        let mut array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
+        // This memory is not pinned, so the driver has read it when the copy returns.
+        gpu.upload(array.address, from.bytes())?;
+        array.known = Some(value);
+        Ok(array)
+    }
+
+    /// An array in memory of the device that somebody else owns. Dropping it frees nothing. The
+    /// driver is asked whether there is such memory, as far as it knows the memory's limits.
+    ///
+    /// # Safety
+    ///
+    /// The elements are row-major from `address` on, and the memory stays allocated until all calls
+    /// that were given the array are done on the device. Nobody else writes to them meanwhile, or
+    /// reads them if they are results ([`Gpu::follow`] and [`Gpu::precede`] order other streams
+    /// with the calls). Each byte of a `bool` array is 0 or 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotThere`] if the device has no memory there, [`Error::WrongDevice`] if it is
+    /// another device's, or the error of a device that failed.
+    pub unsafe fn lent(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize], address: u64) -> Result<DeviceArray, Error> {
+        let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
+        if bytes > 0 {
+            gpu.look_for(address)?;
+            gpu.look_for(address.checked_add(bytes as u64 - 1).ok_or(Error::NotThere(address))?)?;
+        }
+        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address, lent: true, known: None })
+    }
+
+    /// The device whose memory it is in.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The address of its first element in the device's memory.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// An array of zeros.
     ///
     /// # Errors
@@ -75,7 +126,7 @@ impl DeviceArray {
     fn allocate(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
         let address = gpu.allocate(bytes)?;
-        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address })
+        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address, lent: false, known: None })
     }
 
     /// Copies it to the host, when all calls are done.
@@ -108,8 +159,8 @@ impl DeviceArray {
     /// The array as programs take it. Downloads the element of an integer scalar if `fetch` is set,
     /// because a size parameter must be known on the host before the launch.
     fn resident(&self, fetch: bool) -> Result<Resident<'_>, Error> {
-        let mut scalar = None;
-        if fetch && self.shape.is_empty() && !self.dtype.is_float() {
+        let mut scalar = self.known;
+        if fetch && scalar.is_none() && self.shape.is_empty() && !self.dtype.is_float() {
             let mut word = [0; 8];
             let width = self.dtype.bytes();
             self.gpu.download(self.address, &mut word[..width])?;
@@ -135,7 +186,9 @@ impl Given for DeviceArray {
 
 impl Drop for DeviceArray {
     fn drop(&mut self) {
-        self.gpu.free(self.address);
+        if !self.lent {
+            self.gpu.free(self.address);
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Error {
     Threads(String),
     /// An array is in the memory of another device.
     WrongDevice,
+    /// The device has no memory at this address; perhaps it was freed.
+    NotThere(u64),
     /// The driver rejects a kernel, which is a bug of ours. Holds the driver's message.
     Rejected(String),
     /// A call of the driver failed.
@@ -49,6 +51,7 @@ impl fmt::Display for Error {
             Error::Threads(why) => write!(f, "the system makes no thread to copy an array: {why}"),
             Error::HostMemory(bytes) => write!(f, "there is no memory for an array of {bytes} bytes"),
             Error::WrongDevice => f.write_str("an array is in the memory of another device"),
+            Error::NotThere(address) => write!(f, "there is no memory of a device at {address:#x}, or it was freed"),
             Error::Rejected(log) => write!(f, "the driver rejects a kernel: {log}"),
             Error::Driver { doing, message } => write!(f, "the driver failed to {doing}: {message}"),
             Error::Lost(message) => write!(f, "the device is not used any more since an earlier error: {message}"),

@@ -10,6 +10,7 @@
 //! | `loaded` | the [`crate::ptx::Device`] that programs run on |
 //! | `transfer` | copies of arrays from and to the device |
 //! | `array` | the public types for programs and arrays |
+//! | `foreign` | memory and streams of other libraries |
 //! | `clock` | times and bandwidths |
 //!
 //! cudarc panics if the driver's library is missing, so `gpu` asks for the library first. All other
@@ -20,6 +21,7 @@ mod cache;
 mod clock;
 mod code;
 mod error;
+mod foreign;
 mod gpu;
 mod loaded;
 mod transfer;

@@ -122,6 +122,8 @@ class Trace:
         self.parameters: list[Parameter] = []
         #: Arrays from outside of the function, which follow its arguments in a call.
         self.captured: list[Any] = []
+        #: Whether an argument is in the memory of a GPU, so that the program runs there.
+        self.on_gpu = False
         #: Arrays that were met, by identity: each with itself, a copy, and what stands for it.
         self.known: dict[int, tuple[Any, Any, Any]] = {}
         #: Arrays that the function itself made.
