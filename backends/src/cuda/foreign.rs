@@ -1,5 +1,5 @@
-//! Memory and streams of other libraries in the same process. They use the device's primary context,
-//! as [`Gpu`] does, so that addresses and streams mean the same to all.
+//! Memory and streams of other libraries in the same process. They use the device's primary
+//! context, as [`Gpu`] does, so that addresses and streams mean the same to all.
 
 use std::ffi::c_void;
 

@@ -558,9 +558,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Lets a check of these statements that failed in one thread count for all threads of the scope.
-    /// Otherwise their guarded loads would give different extents, and they would not reach the same
-    /// barriers.
+    /// Lets a check of these statements that failed in one thread count for all threads of the
+    /// scope. Otherwise their guarded loads would give different extents, and they would not reach
+    /// the same barriers.
     pub(super) fn agree(&mut self, block: &[Statement]) {
         let Some(passed) = self.masks.passed.filter(|_| block.iter().any(Statement::may_fault)) else { return };
         let all = match self.mapping.sync_scope {
