@@ -109,6 +109,13 @@ pub struct CallOptions<'a> {
     pub cancel: Option<&'a Cancel>,
 }
 
+impl<'a> CallOptions<'a> {
+    /// A call that `cancel` ends, on all threads.
+    pub fn until(cancel: &'a Cancel) -> CallOptions<'a> {
+        CallOptions { cancel: Some(cancel), ..CallOptions::default() }
+    }
+}
+
 /// The device that runs a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
@@ -149,7 +156,7 @@ impl Times {
 ///
 /// It is `Send` and `Sync`, and independent of the [`Program`](crate::Program) that it comes from.
 /// [`Kernel::call`] is the usual way to call it, [`Kernel::call_into`] writes to memory of the
-/// caller's, [`Kernel::call_named`] takes arguments by name, and [`Kernel::call_unless`] can be
+/// caller's, [`Kernel::call_named`] takes arguments by name, and [`Kernel::call_with`] can be
 /// cancelled. The pages of the [guide](crate::guide) say which threads work on a call and what it
 /// allocates.
 ///
@@ -333,35 +340,26 @@ impl Kernel {
         inputs.with(call).unwrap_or_else(|error| Err(self.context().array(error)))
     }
 
-    /// Calls the function unless it is cancelled, before or during the call. On the CPU and in the
-    /// interpreter a cancelled call ends within milliseconds; a GPU finishes the kernels that it
-    /// has begun.
+    /// Calls the function on the threads that `options` name, unless it is cancelled, before or
+    /// during the call, by the request that they name. On the CPU and in the interpreter a cancelled
+    /// call ends within milliseconds; a GPU finishes the kernels that it has begun.
     ///
     /// # Errors
     ///
     /// Those of [`Kernel::call`], and E0243 if the call was cancelled.
     ///
     /// ```
-    /// use fuseloop::{Cancel, Options, Program};
+    /// use fuseloop::{CallOptions, Cancel, Options, Program};
     ///
     /// let program = Program::parse("fn forever() -> f64 = sum[i < 400000, j < 400000](sin(f64(i * j)))")?;
     /// let kernel = program.main()?.compile(&Options::default())?;
     /// let cancel = Cancel::default();
     /// let other = cancel.clone();
-    /// let call = std::thread::spawn(move || kernel.call_unless((), &other).map(|_| ()));
+    /// let call = std::thread::spawn(move || kernel.call_with((), &CallOptions::until(&other)).map(|_| ()));
     /// cancel.cancel();
     /// assert_eq!(call.join().unwrap().unwrap_err().code().to_string(), "E0243");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_unless(&self, inputs: impl Inputs, cancel: &Cancel) -> Result<Vec<Array>, RunError> {
-        self.call_with(inputs, &CallOptions { cancel: Some(cancel), ..CallOptions::default() })
-    }
-
-    /// Calls the function on the threads, and until the request, that `options` name.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Kernel::call`], and E0243 if the call was cancelled.
     pub fn call_with(&self, inputs: impl Inputs, options: &CallOptions<'_>) -> Result<Vec<Array>, RunError> {
         self.unless_cancelled(options)?;
         Ok(self.lent(inputs, |inputs| self.enter(|| self.call_watched(inputs, options)))?.0)

@@ -8,7 +8,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fuseloop::{Cancel, Options, Program};
+use fuseloop::{CallOptions, Cancel, Options, Program};
 
 /// A short function, and one that takes minutes.
 const SOURCE: &str = "
@@ -49,7 +49,7 @@ pub fn main() -> Result<(), Box<dyn std::error::Error>> {
             thread::sleep(Duration::from_millis(20));
             cancel.cancel();
         });
-        forever.call_unless((1_000_000i64,), &cancel).map(drop).unwrap_err()
+        forever.call_with((1_000_000i64,), &CallOptions::until(&cancel)).map(drop).unwrap_err()
     });
     println!("{error}, after {:?}", begin.elapsed());
     assert_eq!(error.code().to_string(), "E0243");

@@ -11,7 +11,7 @@ use grammar::ast::{self, Entry, ExprKind, File, Let, ModuleId, Name, Param, Span
 
 use super::input::{Reading, word};
 use super::{Session, SessionError};
-use crate::{Array, Cancel, Errors, Function, Options, Program, Signature, files};
+use crate::{Array, CallOptions, Cancel, Errors, Function, Options, Program, Signature, files};
 
 /// A function to be compiled, and the values to call it with.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Subject {
     pub fn run(&self, options: &Options, cancel: &Cancel) -> Result<Vec<(String, Arc<Array>)>, SessionError> {
         let inputs = self.inputs()?;
         let kernel = self.function().compile(options)?;
-        let results = kernel.call_unless(inputs, cancel)?;
+        let results = kernel.call_with(inputs, &CallOptions::until(cancel))?;
         let given = |k: usize| self.names.get(k).cloned().flatten();
         let slots = kernel.signature().results.iter().enumerate();
         let names = slots.map(|(k, slot)| given(k).unwrap_or_else(|| slot.name.clone()));

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use fuseloop::files::{self, Packing};
-use fuseloop::{Cancel, Device, Input, Kernel, Options, Program, RunError, RunErrorKind, Style};
+use fuseloop::{CallOptions, Cancel, Device, Input, Kernel, Options, Program, RunError, RunErrorKind, Style};
 use guarded::{Edge, Guarded};
 use ir::array::{Array, ArrayMut, ArrayRef};
 use ir::bind::{BindError, Fault};
@@ -200,7 +200,7 @@ impl Library {
                         cancel.cancel();
                     });
                 }
-                self.kernel.call_unless(inputs, &cancel)
+                self.kernel.call_with(inputs, &CallOptions::until(&cancel))
             });
             match &found {
                 Err(error) if matches!(error.kind(), RunErrorKind::Cancelled) => drawn(error)?,

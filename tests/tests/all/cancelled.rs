@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fuseloop::{Cancel, Device, Options, Program, Simd};
+use fuseloop::{CallOptions, Cancel, Device, Options, Program, Simd};
 
 /// Functions of a number `n` that take at least some `n * n` steps without yielding.
 const FUNCTIONS: &[&str] = &[
@@ -39,7 +39,7 @@ fn cancelled(body: &str, options: Options) -> String {
     let wish = cancel.clone();
     let (done, call) = mpsc::channel();
     thread::spawn(move || {
-        let error = kernel.call_unless((400_000i64,), &wish).unwrap_err();
+        let error = kernel.call_with((400_000i64,), &CallOptions::until(&wish)).unwrap_err();
         _ = done.send(error.code().to_string());
     });
     thread::sleep(Duration::from_millis(20));
