@@ -127,6 +127,44 @@ class InductorPeer(TorchPeer):
         return super().prepare(workload, dims, inputs)
 
 
+class JitPeer:
+    """Fuseloop itself from Python: `fuseloop.jit` of NumPy's formula, with memory for the results."""
+
+    def __init__(self, threads):
+        import fuseloop
+
+        self.xp, self.jit, self.threads, self.version = NumPy(), fuseloop.jit, threads, "this one"
+
+    def prepare(self, workload, dims, inputs):
+        formula = self.xp.formula(workload.name)
+        if formula is None:
+            raise Missing
+        # With as many parameters as inputs, since a call with a list of them takes longer.
+        compiled = self.jit([lambda a: formula(a), lambda a, b: formula(a, b), lambda a, b, c: formula(a, b, c)][len(inputs) - 1])
+        return self.into(compiled, workload, dims, inputs)
+
+    def into(self, function, workload, dims, inputs):
+        results = [np.empty(shape, workload.dtype) for shape in workload.outputs(*dims)]
+        out = results[0] if len(results) == 1 else tuple(results)
+        return lambda: function(*inputs, out=out, threads=self.threads)
+
+
+class ProgramPeer(JitPeer):
+    """Fuseloop itself from Python: the function of workloads.fl, with memory for the results."""
+
+    def __init__(self, threads):
+        import fuseloop
+
+        super().__init__(threads)
+        self.module = fuseloop.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads.fl"))
+
+    def prepare(self, workload, dims, inputs):
+        return self.into(self.module[workload.function or workload.name], workload, dims, inputs)
+
+
+#: Fuseloop from Python, which is compared with its peers in a table of its own (`--python`).
+FROM_PYTHON = {"program": ProgramPeer, "jit": JitPeer}
+
 PEERS = {
     "numpy": NumpyPeer,
     "numexpr": NumexprPeer,
@@ -155,7 +193,7 @@ def repeat(call, times):
 
 class Worker:
     def __init__(self, name, threads):
-        self.name, self.peer = name, PEERS[name](threads)
+        self.name, self.peer = name, (PEERS | FROM_PYTHON)[name](threads)
         self.call, self.times = None, 1
 
     def prepare(self, workload, size, inputs, samples):

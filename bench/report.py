@@ -10,7 +10,7 @@ import math
 import statistics
 from pathlib import Path
 
-from peer import PEERS
+from peer import FROM_PYTHON, PEERS
 
 #: The tables stand between these lines of the page.
 BEGIN, END = "<!-- bench/run.py: from here -->", "<!-- bench/run.py: to here -->"
@@ -84,7 +84,7 @@ def line(cell, cells):
     above = " (ABOVE IT)" if of > 1 + spread else ""
     took = f"{time(cell['runs']['fuseloop']['seconds']):>9} us ±{spread / 2:.0%}"
     text = f"{took} {rate(cell):6.1f} {unit}, {of:4.0%} of {cell['ceiling']}{above}"
-    peers = sorted((ratio(cell, name), name) for name in PEERS if name in cell["runs"])
+    peers = sorted((ratio(cell, name), name) for name in [*PEERS, *FROM_PYTHON] if name in cell["runs"])
     disturbed = " (disturbed)" if sum(share > 0.1 for share in cell["others"]) * 2 > len(cell["others"]) else ""
     return start + text + "; " + ", ".join(f"{name} {r:.2f}" for r, name in peers) + disturbed
 
@@ -112,6 +112,20 @@ def table(results):
             parts += [f"{name} {time(peer)}", f"{ratio(cell):.2f}"] if name else ["-", "-"]
         megabytes = next(iter(cells.values()))["bytes"] / 1e6
         lines.append(f"| {workload} | {size} | {megabytes:.2f} | {' | '.join(parts)} |")
+    return "\n".join(lines)
+
+
+def python_table(results):
+    """Calls from Python with memory for the results: each one's time over that of the call from Rust, the median over the
+    rounds; below it the peers that are called from Python likewise."""
+    names = [*FROM_PYTHON, "numexpr", "numba"]
+    lines = [f"| workload | size | threads | Rust, us | spread | {' | '.join(names)} |", "|---|---|--:|--:|--:|" + "--:|" * len(names)]
+    for cell in results["cells"]:
+        ours = cell["runs"].get("fuseloop")
+        if ours and FROM_PYTHON.keys() & cell["runs"].keys():
+            ratios = [f"{ratio(cell, name):.2f}" if name in cell["runs"] else "-" for name in names]
+            start = [cell["workload"], cell["size"], cell["threads"], time(ours["seconds"]), f"{ours['spread']:.0%}"]
+            lines.append(f"| {' | '.join(map(str, start + ratios))} |")
     return "\n".join(lines)
 
 

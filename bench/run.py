@@ -27,7 +27,7 @@ import numpy as np
 import report
 import workloads
 from formulas import NumPy
-from peer import PEERS
+from peer import FROM_PYTHON, PEERS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -176,7 +176,7 @@ class Bench:
         request |= {"inputs": task["inputs"], "samples": task["samples"], "threads": threads}
         runs["fuseloop"] = workers["fuseloop"].ask(**request)
         ours = list(workers.values())
-        for name in self.options.peers:
+        for name in self.options.peers + (list(FROM_PYTHON) if self.options.python else []):
             if name == "numpy" and threads > 1 and not workload.flops:
                 continue  # its threads are those of its matrix products
             if (worker := self.peer(name, threads)) is None:
@@ -194,7 +194,7 @@ class Bench:
         for worker in ours:
             worker.stop()
         for name in workers.keys() - {"fuseloop"}:
-            if name in PEERS:
+            if name in PEERS or name in FROM_PYTHON:
                 workers[name].ask(do="free")
         fields = {"workload": workload.name, "group": workload.group, "size": label, "threads": threads}
         fields |= {"bytes": read + written, "flops": workload.flops and workload.flops(*dims), "others": others}
@@ -283,6 +283,7 @@ def main():
     parser.add_argument("--largest", action="store_true", help="the largest size of each workload alone")
     parser.add_argument("--threads", type=lambda t: [int(n) for n in words(t)], default=[1, 2], help="1,2")
     parser.add_argument("--peers", type=words, default=list(PEERS), help=",".join(PEERS))
+    parser.add_argument("--python", action="store_true", help="Fuseloop called from Python too: the package is installed")
     parser.add_argument("--rounds", type=int, default=5, help="5")
     parser.add_argument("--seconds", type=float, default=0.04, help="for each turn of a round")
     parser.add_argument("--alone", action="store_true", help="shut other processes out during turns; takes root")
@@ -318,6 +319,8 @@ def main():
         bench.close()
     for cell in report.exceeding(bench.cells):
         print(f"above its ceiling, so measure it again: {cell}")
+    if options.python and bench.cells:
+        print(report.python_table(results))
     if options.page and bench.cells:
         report.write_page(results, ROOT / "docs")
 

@@ -102,6 +102,8 @@ class Jit(Generic[P, R]):
         plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
         #: The number of parameters, if a call with as many arguments needs no binding.
         self._count = len(kinds) if plain and not self._static else -1
+        #: Arguments of the function that have the name of an option of a call.
+        self._shadowed = {"out", "threads"} & set(self._signature.parameters)
         self._known: dict[Key, list[Specialization]] = {}
         self._last: Specialization | None = None
         self._lock = threading.Lock()
@@ -117,10 +119,9 @@ class Jit(Generic[P, R]):
     def __call__(  # type: ignore[misc]  # it takes whatever a function may
         self, *args: Any, out: Any = None, threads: int = 0, **kwargs: Any
     ) -> R:
-        if out is not None or threads:
-            # A function may have arguments of these names.
+        if self._shadowed and (out is not None or threads):
             for option, value in (("out", out), ("threads", threads)):
-                if option in self._signature.parameters and value is not None and not (type(value) is int and value == 0):
+                if option in self._shadowed and value is not None and not (type(value) is int and value == 0):
                     kwargs[option] = value
             out = None if "out" in kwargs else out
             threads = 0 if "threads" in kwargs else threads
