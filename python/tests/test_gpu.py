@@ -166,7 +166,7 @@ def test_errors_on_a_gpu(torch: Any, module: Any) -> None:
         module.shares(x.cpu(), out=torch.zeros(4, device="cuda"))
     with pytest.raises(fl.Error, match="read-only"):
         module.shares(x, out=Shown(torch.zeros(4, device="cuda"), data=(x.data_ptr() + 512, True)))
-    with pytest.raises(fl.Error, match="out of bounds|E03"):
+    with pytest.raises(fl.Error, match="E0220"):
         module.taken(x, torch.tensor([0, 9], device="cuda"))
     assert module.taken(x, torch.tensor([3, 1], device="cuda")).tolist() == [3, 1]
     odd = torch.tensor([0, 2], dtype=torch.uint8, device="cuda").view(torch.bool)

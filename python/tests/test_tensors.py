@@ -97,9 +97,11 @@ def test_torch() -> None:
 
 def test_jax() -> None:
     jax = pytest.importorskip("jax")
-    x = jax.numpy.arange(6, dtype="float32").reshape(2, 3)
-    y = MODULE.scaled(x, 2)
-    assert isinstance(y, jax.Array)
-    np.testing.assert_array_equal(np.asarray(y), 2 * np.asarray(x))
-    with pytest.raises(fl.Error, match="read-only"):
-        MODULE.scaled(x, 2, out=jax.numpy.zeros((2, 3), "float32"))
+    # Where there is a GPU, JAX makes its arrays there unless told otherwise.
+    with jax.default_device(jax.devices("cpu")[0]):
+        x = jax.numpy.arange(6, dtype="float32").reshape(2, 3)
+        y = MODULE.scaled(x, 2)
+        assert isinstance(y, jax.Array)
+        np.testing.assert_array_equal(np.asarray(y), 2 * np.asarray(x))
+        with pytest.raises(fl.Error, match="read-only"):
+            MODULE.scaled(x, 2, out=jax.numpy.zeros((2, 3), "float32"))
