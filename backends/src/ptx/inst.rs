@@ -253,8 +253,8 @@ pub enum Op {
     Branch(Label),
     /// A barrier for the block.
     Barrier,
-    /// `bar.red.and.pred to, 0, from`: a barrier for the block, and whether the predicate holds in all
-    /// its threads.
+    /// `bar.red.and.pred to, 0, from`: a barrier for the block, and whether the predicate holds in
+    /// all its threads.
     BarrierAll { to: Reg, from: Reg },
     /// A barrier for the warp.
     WarpBarrier,

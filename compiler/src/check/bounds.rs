@@ -169,7 +169,7 @@ impl<'c, 'a> Settler<'c, 'a> {
             return self.check_as_it_runs(record);
         }
         if open.is_empty() && self.rely_on_ends(&scope, record.span) {
-            plain.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
+            self.bound_scalars(&plain, &goals, record.span);
             return;
         }
         if record.guard != Checked::TOP {
@@ -184,7 +184,7 @@ impl<'c, 'a> Settler<'c, 'a> {
                     settler.guarded(record, (&goals, &open), &mut scope, outermost).1
                 });
                 self.arena.protect(record.access, record.guard, outermost);
-                guarded.scalars.iter().for_each(|s| self.requirements.bound_scalar(self.arena, *s, record.span));
+                self.bound_scalars(&guarded, &goals, record.span);
                 return;
             }
         } else if self.settle_by_corner(record, &plain, &scope) {
@@ -194,6 +194,13 @@ impl<'c, 'a> Settler<'c, 'a> {
             return;
         }
         self.check_as_it_runs(record);
+    }
+
+    /// Requires that the scalar parameters that a proof rests on are bounded.
+    fn bound_scalars(&mut self, known: &Known, goals: &[Linear], span: Span) {
+        for scalar in self.facts().scalars_of_proof(known, goals) {
+            self.requirements.bound_scalar(self.arena, scalar, span);
+        }
     }
 
     /// The facts inside the branches around a subscript, up to an outer one, and whether they prove

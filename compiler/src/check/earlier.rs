@@ -247,7 +247,8 @@ impl Settler<'_, '_> {
         let void = Known { void: self.is_void(&scope).into(), ..Known::default() };
         let known = self.facts().known(goals, &scope, void);
         if self.facts().proves(&known, goal) {
-            return Some(Proof { scope, scalars: known.scalars.into_iter().collect(), ..Proof::default() });
+            let scalars = self.facts().scalars_of_proof(&known, goals).into_iter().collect();
+            return Some(Proof { scope, scalars, ..Proof::default() });
         }
         if read.guard == Checked::TOP {
             return None;
@@ -271,12 +272,8 @@ impl Settler<'_, '_> {
         scope.extend(self.arena.bounded_by(&mentioned));
         let known = self.facts().known(goals, &scope, conditions);
         let holds = goals.iter().all(|goal| self.facts().proves(&known, goal));
-        holds.then(|| Proof {
-            guard: Some(outermost),
-            scope,
-            scalars: known.scalars.into_iter().collect(),
-            required: None,
-        })
+        let scalars = || self.facts().scalars_of_proof(&known, goals).into_iter().collect();
+        holds.then(|| Proof { guard: Some(outermost), scalars: scalars(), scope, required: None })
     }
 
     /// Makes sure that the facts that a proof uses hold.

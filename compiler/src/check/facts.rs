@@ -116,6 +116,30 @@ impl Facts<'_> {
         scalars
     }
 
+    /// The scalar parameters that must be bounded for these facts to prove these goals. Facts about
+    /// others may stand around an access without having a part in the proof.
+    pub fn scalars_of_proof(&self, known: &Known, goals: &[Linear]) -> BTreeSet<SymbolId> {
+        let mut needed = known.scalars.clone();
+        let (mut rows, mut choices) = (known.rows.clone(), known.choices.clone());
+        for scalar in &known.scalars {
+            let free = |form: &Linear| {
+                let mut scalars = BTreeSet::new();
+                self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut scalars);
+                !scalars.contains(scalar)
+            };
+            let without = Known {
+                rows: rows.iter().filter(|row| free(row)).cloned().collect(),
+                choices: choices.iter().filter(|choice| choice.iter().flatten().all(free)).cloned().collect(),
+                ..Known::default()
+            };
+            if goals.iter().all(|goal| free(goal) && self.proves(&without, goal)) {
+                needed.remove(scalar);
+                (rows, choices) = (without.rows, without.choices);
+            }
+        }
+        needed
+    }
+
     /// Adds the scalar parameters in these variables, and in the ends of the indices among them.
     fn note_scalars(&self, mut pending: Vec<Variable>, scalars: &mut BTreeSet<SymbolId>) {
         let mut seen = BTreeSet::new();
