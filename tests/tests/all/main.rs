@@ -1,5 +1,6 @@
 //! Tests of the whole compiler. Tests that need a process of their own stand next to this folder.
 
+mod blocks;
 mod cancelled;
 mod differential;
 mod docs;
