@@ -54,7 +54,7 @@ fn hold(page: &str) {
 fn explanations() {
     let whole = page("explain p.fl --format html n=1000 m=300");
     hold(&whole);
-    for heading in ["Source", "Loops", "Graph", "Decisions", "Roofline"] {
+    for heading in ["Source", "Loops", "Graph", "Decisions", "Blocks", "Roofline"] {
         assert!(whole.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(whole.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"));
@@ -62,6 +62,7 @@ fn explanations() {
     // The line of the source without its marks.
     let text: String = whole.split('<').map(|part| part.split_once('>').map_or("", |(_, text)| text)).collect();
     assert!(text.contains("    let y = select(x &lt; 2, x * 2 + bias, x)\n"), "{text}");
+    assert!(text.contains("axis 0 of x, axis 0 of out: whole, because s[n - 1 - i] reads it in steps"), "{text}");
     // For a GPU that is not there nothing is measured, so the same input gives the same page.
     let line = "explain p.fl --format html --device gpu";
     assert_eq!(page(line), page(line));

@@ -108,7 +108,7 @@ impl Text<'_> {
 
     /// How the arrays may be cut into blocks.
     fn blocks(&mut self) -> std::fmt::Result {
-        let cuts: Vec<&CutSummary> = self.report.partition.iter().filter(|cut| !cut.params.is_empty()).collect();
+        let cuts = in_blocks(self.report);
         if cuts.is_empty() {
             return Ok(());
         }
@@ -389,6 +389,11 @@ pub(crate) fn share(report: &Report) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// The axes of arrays that a call may have in blocks.
+pub(crate) fn in_blocks(report: &Report) -> Vec<&CutSummary> {
+    report.partition.iter().filter(|cut| !cut.params.is_empty()).collect()
 }
 
 /// An amount of bytes, as text.

@@ -16,7 +16,7 @@ use super::roofline::{self, Point};
 use super::source::{self, Shade};
 use super::{colour, figure, marked, page};
 use crate::explain::fold::{self, Alike, Bundle};
-use crate::explain::text::{amount, count, intensity, loads, operations, peak, share};
+use crate::explain::text::{amount, count, in_blocks, intensity, loads, operations, peak, share};
 use crate::roof::Roof;
 
 /// The maximum number of kernels shown with their loops, before and after, and of lines of each.
@@ -87,6 +87,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         (drawing(&view))
         h2 { "Decisions" }
         (decisions(&view))
+        (blocks(report))
         h2 { "Roofline" }
         (roofline(report, roof))
     };
@@ -277,6 +278,27 @@ fn decision(view: &View<'_>, bundle: &[&Decided]) -> Markup {
                         @if let Some(suggestion) = &why.suggestion { p.faint { (marked(suggestion)) } }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// How the arrays may be cut into blocks, with a change for those that cannot be.
+fn blocks(report: &Report) -> Markup {
+    let cuts = in_blocks(report);
+    let hidden = cuts.len().saturating_sub(ROWS);
+    html! {
+        @if !cuts.is_empty() {
+            h2 { "Blocks" }
+            p.faint { "How arrays may be cut, to be computed in blocks on several machines." }
+            ul {
+                @for cut in &cuts[..cuts.len() - hidden] {
+                    li {
+                        (marked(&cut.to_string()))
+                        @if let Some((_, help)) = &cut.refusal { p.faint { (marked(help)) } }
+                    }
+                }
+                @if hidden > 0 { li.faint { (hidden) " more axes" } }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Reports as self-contained HTML pages, which need no network and support light and dark mode.
 //!
 //! ```text
-//! explain    the report on fusion: source shaded by kernel, loops, graph, decisions
+//! explain    the report on fusion: source shaded by kernel, loops, graph, decisions, blocks
 //! bench      the measured gain from fusion
 //! source     the text with the spans of operations
 //! graph      operations, or kernels, and the flows between them, laid out in layers
