@@ -425,6 +425,18 @@ impl Function<'_> {
     /// # Errors
     ///
     /// [`BenchError`] as for [`Function::explain`], and if a call fails.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn norm(x: f32[n]) = sqrt(sum(x * x))")?;
+    /// let benchmark = program.main()?.bench(&Options::default(), &[("n", 1000)], &mut |_| {})?;
+    /// assert_eq!(benchmark.sizes, [("n".to_owned(), 1000)]);
+    /// assert_eq!((benchmark.unfused.kernels.len(), benchmark.fused.kernels.len()), (3, 1));
+    /// println!("{benchmark}"); // a table; `benchmark.to_json()` and `benchmark.to_html()` say more
+    /// println!("fused it takes {:.2} times as long", benchmark.ratio());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bench(
         &self,
         options: &Options,

@@ -14,6 +14,27 @@ use super::{Session, SessionError};
 use crate::{Array, CallOptions, Cancel, Errors, Function, Options, Program, Signature, files};
 
 /// A function to be compiled, and the values to call it with.
+///
+/// ```
+/// use fuseloop::{Cancel, Options, Session};
+///
+/// let mut session = Session::default();
+/// session.enter("let x = [1.0, 2.0, 3.5]")?;
+///
+/// // An expression is compiled as a function of the values that it mentions.
+/// let subject = session.subject("sum(x * x)")?;
+/// assert!(!subject.is_function());
+/// assert_eq!(subject.inputs()?.len(), 1);
+/// let explanation = subject.function().explain(&Options::default(), &[]).expect("it compiles");
+/// assert_eq!(explanation.kernels_after(), 1);
+/// let results = subject.run(&Options::default(), &Cancel::default())?;
+/// assert_eq!(results[0].1.as_slice::<f32>().expect("of that type"), [17.25]);
+///
+/// // A function that is only named has no arguments yet.
+/// session.enter("fn twice(x: f32[n]) = 2 * x")?;
+/// assert!(session.subject("twice")?.is_function());
+/// # Ok::<(), fuseloop::SessionError>(())
+/// ```
 #[derive(Debug)]
 pub struct Subject {
     program: Program,

@@ -76,6 +76,15 @@ impl OnGpu {
 
 impl Kernel {
     /// The GPU that it runs on, if it is compiled for one.
+    ///
+    /// ```
+    /// use fuseloop::{Device, Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let options = Options { device: Device::Cpu, ..Options::default() };
+    /// assert!(program.main()?.compile(&options)?.gpu().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn gpu(&self) -> Option<&Arc<Gpu>> {
         self.engine.on_gpu().map(|gpu| gpu.module.gpu())
     }
@@ -99,6 +108,19 @@ impl Kernel {
     /// Those of [`Kernel::call`]; E0261 if the kernel runs elsewhere or the GPU fails, and E0242 if
     /// its memory does not suffice. A program whose subscripts are data is waited for, because its
     /// checks may fail.
+    ///
+    /// ```no_run
+    /// use fuseloop::{Array, Device, DeviceArray, Gpu, Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
+    /// let x = Array::from_slice(&[3], &[1.0f32, 2.0, 3.0])?;
+    /// let x = DeviceArray::upload(&Gpu::get(0)?, x.as_ref())?;
+    /// let twice = kernel.call_on_gpu(&[&x])?.swap_remove(0);
+    /// let results = kernel.call_on_gpu(&[&twice])?; // nothing comes back to the host in between
+    /// assert_eq!(results[0].download()?.as_slice::<f32>()?, [4.0, 8.0, 12.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
         self.enter(|| self.results_on_gpu(inputs))
     }
@@ -120,6 +142,21 @@ impl Kernel {
     /// # Errors
     ///
     /// As [`Kernel::call_on_gpu`].
+    ///
+    /// ```no_run
+    /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
+    ///
+    /// let program = Program::parse("fn smoothed(x: f32[n]) { let y[i] = (x[i] + x[i + 1]) / 2; y }")?;
+    /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
+    /// let gpu = Gpu::get(0)?;
+    /// let x = DeviceArray::zeros(&gpu, Dtype::F32, &[1000])?;
+    /// let mut y = DeviceArray::new(&gpu, Dtype::F32, &[999])?;
+    /// for _ in 0..10 {
+    ///     kernel.call_on_gpu_into(&[&x], &mut [&mut y])?; // into the same memory each time
+    /// }
+    /// gpu.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
         self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
     }
@@ -150,6 +187,18 @@ impl Kernel {
     /// # Errors
     ///
     /// As [`Kernel::call_on_gpu`].
+    ///
+    /// ```no_run
+    /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
+    /// let gpu = Gpu::get(0)?;
+    /// let array = || DeviceArray::zeros(&gpu, Dtype::F32, &[1000]);
+    /// let replay = kernel.record(vec![(vec![array()?], vec![array()?])])?;
+    /// println!("100 times: {:?}", replay.time(100)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, RunError> {
         let none: [ArrayRef<'_>; 0] = [];
         self.on_gpu()?.module.record(calls).map_err(|e| self.context().gpu(e, &none))
