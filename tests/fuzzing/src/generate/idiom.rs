@@ -12,6 +12,9 @@ use super::scope::Value;
 /// The functions of floats that these apply, cheap ones first.
 pub const FUNCTIONS: [&str; 8] = ["relu", "abs", "sqrt", "exp", "tanh", "sigmoid", "sin", "log1p"];
 
+/// Keys of a table that a GPU merges range by range.
+const MANY_KEYS: i64 = 16_400;
+
 impl Writer<'_> {
     /// Some `let`s.
     pub fn idiom(&mut self) -> Vec<String> {
@@ -53,7 +56,10 @@ impl Writer<'_> {
     fn table(&mut self, value: &Value) -> Vec<String> {
         self.count("table by key");
         let length = &value.shape[0];
+        // Enough keys for a GPU to order elements by ranges of keys.
+        let many = value.shape.len() == 1 && self.choices.chance(12);
         let keys = match self.choices.below(6) {
+            _ if many => Dim::constant(MANY_KEYS),
             0 | 1 => Dim::constant(3),
             2 => Dim::constant(17),
             3 => length.clone(),
@@ -89,13 +95,25 @@ impl Writer<'_> {
         let text = format!("{reducer}[{over} where {key} == i]({})", body.text);
         let binders = [vec![format!("i < {keys}")], bounds(others, columns.to_vec())].concat();
         let binders = format!("[{}]", binders.join(", "));
+        let from = self.work.len();
         // The interpreter of the source goes through all elements for each key.
         let times = keys.as_constant().map_or_else(|| keys.clone(), |_| Dim::constant(2));
         let shape: Vec<Dim> = std::iter::once(keys).chain(columns.iter().cloned()).collect();
         self.work.push(value.shape.iter().fold(times, |product, dim| product.times(dim)));
         let mut piece = Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, &shape) };
         piece.uses.retain(|name| !subscripts.contains(name));
-        vec![self.bind(&binders, piece, None)]
+        let table = self.bind(&binders, piece, None);
+        if !many {
+            return vec![table];
+        }
+        // Nothing but one more reduction reads a table of so many keys, and what both cost depends
+        // on the elements alone.
+        self.count("table of many keys");
+        let Some(of_keys) = self.scope.values.pop() else { return vec![table] };
+        let (reduced, _) = self.along(&of_keys, 0);
+        self.work.truncate(from);
+        self.work.push(value.shape[0].times(&Dim::constant(1000)));
+        vec![table, reduced]
     }
 
     /// Several results of one value.
