@@ -57,7 +57,7 @@ impl Writer<'_> {
         self.count("table by key");
         let length = &value.shape[0];
         // Enough keys for a GPU to order elements by ranges of keys.
-        let many = value.shape.len() == 1 && self.choices.chance(12);
+        let many = value.shape.len() == 1 && self.choices.chance(30);
         let keys = match self.choices.below(6) {
             _ if many => Dim::constant(MANY_KEYS),
             0 | 1 => Dim::constant(3),
