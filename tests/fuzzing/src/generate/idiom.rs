@@ -106,7 +106,7 @@ impl Writer<'_> {
         if !many {
             return vec![table];
         }
-        // Nothing but one more reduction reads a table of so many keys, and what both cost depends
+        // Nothing but one more reduction reads so large a table, and what both cost depends
         // on the elements alone.
         self.count("table of many keys");
         let Some(of_keys) = self.scope.values.pop() else { return vec![table] };
