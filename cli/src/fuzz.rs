@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -14,6 +16,7 @@ use fuzzing::engines::Engine;
 use fuzzing::judge::{Rigour, Verdict};
 use fuzzing::worker;
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use signal_hook::consts::SIGINT;
 
 use crate::arguments::SimdName;
 use crate::failure::{Failure, Format};
@@ -85,6 +88,8 @@ const LINES: usize = 12;
 /// Runs the command.
 pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
     if !arguments.worker.is_empty() {
+        // Ctrl-C at a terminal reaches the workers too. They end with the campaign.
+        interrupted()?;
         return Ok(worker::serve(&arguments.worker, io::stdin().lock(), stdout)?);
     }
     if let Some(folder) = &arguments.replay {
@@ -100,6 +105,7 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
     let plan = Plan {
         cases: arguments.cases,
         time: arguments.time.map(Duration::from_secs),
+        stop: interrupted()?,
         seed: arguments.seed,
         engines,
         workers: std::thread::available_parallelism().map_or(1, usize::from),
@@ -138,11 +144,21 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         Format::Json => writeln!(stdout, "{}", report.to_json())?,
     }
     match &report.failure {
+        None if plan.stop.load(Ordering::Relaxed) => Err(Failure::Wrong("interrupted".to_owned())),
         None => Ok(()),
         Some(Found { folder, kind, engine, .. }) => {
             Err(Failure::Wrong(format!("{engine} {}: fuseloop fuzz --replay {}", kind.name(), folder.display())))
         }
     }
+}
+
+/// Whether Ctrl-C was pressed, which from now on ends the process only the second time.
+fn interrupted() -> io::Result<Arc<AtomicBool>> {
+    let pressed = Arc::new(AtomicBool::new(false));
+    // In this order, or the first time would be taken for the second.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&pressed))?;
+    signal_hook::flag::register(SIGINT, Arc::clone(&pressed))?;
+    Ok(pressed)
 }
 
 /// The number of programs tested per second, as text; empty before the first.

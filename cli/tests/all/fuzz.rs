@@ -1,6 +1,8 @@
 //! `fuseloop fuzz` as a user runs it.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -33,6 +35,23 @@ fn random_programs_pass() {
     // Whatever route it takes, everything runs on the one engine that is left.
     let runners = found.lines().find_map(|line| line.trim_start().strip_prefix("programs on: ")).expect("a line");
     assert!(runners.split(", ").all(|runner| runner.contains("cpu:1:128 ")), "{found}");
+}
+
+/// Ctrl-C ends a campaign, and what it has tested until then is reported.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_campaign_reports() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
+    command.args(["fuzz", "--cases", "100000000", "--device", "cpu", "--seed", "500"]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    // It listens from its first moments on.
+    sleep(Duration::from_secs(3));
+    let sent = Command::new("kill").args(["-INT", &running.id().to_string()]).status();
+    assert!(sent.expect("the command `kill`").success());
+    let done = running.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains(" programs, "), "{}", text(&done.stdout));
+    assert_eq!(text(&done.stderr).trim_end(), "error: interrupted");
 }
 
 /// A case that a person wrote: a replayed case need not have been found by the fuzzer.

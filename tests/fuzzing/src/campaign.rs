@@ -3,8 +3,8 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub cases: u64,
     /// For so long at most.
     pub time: Option<Duration>,
+    /// Ends it early, if set meanwhile.
+    pub stop: Arc<AtomicBool>,
     /// The first number.
     pub seed: u64,
     /// The engines, which take turns over the programs.
@@ -126,7 +128,10 @@ pub fn run(plan: &Plan, start: Start<'_>, progress: &(dyn Fn(&Tally) + Sync)) ->
 fn work(shared: &Shared<'_>, start: Start<'_>, progress: &(dyn Fn(&Tally) + Sync)) -> io::Result<()> {
     let plan = shared.plan;
     let mut worker = Worker::new(start, plan.patience)?;
-    let is_over = || shared.stop.load(Ordering::Relaxed) || plan.time.is_some_and(|t| shared.begin.elapsed() >= t);
+    let is_over = || {
+        let stops = [&shared.stop, &plan.stop].into_iter().any(|stop| stop.load(Ordering::Relaxed));
+        stops || plan.time.is_some_and(|time| shared.begin.elapsed() >= time)
+    };
     while !is_over() {
         let first = shared.next.fetch_add(BATCH, Ordering::Relaxed);
         let count = plan.cases.saturating_sub(first).min(BATCH);

@@ -10,6 +10,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backends::cpu::Simd;
@@ -158,6 +159,7 @@ fn search(number: usize, engines: &[Engine], time: Duration, seed: u64) -> io::R
     let plan = Plan {
         cases: u64::MAX,
         time: Some(time),
+        stop: Arc::default(),
         seed,
         engines: engines.to_vec(),
         workers: std::thread::available_parallelism().map_or(1, usize::from),
