@@ -76,11 +76,12 @@ impl Writer<'_> {
         let subscripts: Vec<String> = own.iter().chain(others).map(|name| (*name).to_owned()).collect();
         let term = element(value, &subscripts);
         let number = own.join(" + ");
-        let key = match self.choices.below(6) {
+        let by_value = columns.is_empty() && self.choices.chance(17);
+        let key = match self.choices.below(5) {
+            _ if by_value => format!("i64({})", term.text),
             0 | 1 => format!("({number}) % ({most})"),
             2 => format!("({number}) / 2"),
             3 => format!("({number}) * 7919 % ({most})"),
-            4 if columns.is_empty() => format!("i64({})", term.text),
             _ => format!("({number}) % 3"),
         };
         let reducer = if self.choices.chance(60) { "sum" } else { self.reducer(value.ty) };
@@ -106,14 +107,19 @@ impl Writer<'_> {
         if !many {
             return vec![table];
         }
-        // Nothing but one more reduction reads so large a table, and what both cost depends
-        // on the elements alone.
+        // Only the next statement reads so large a table, the sum of each element's key or all of
+        // them, and what both cost depends on the elements alone.
         self.count("table of many keys");
         let Some(of_keys) = self.scope.values.pop() else { return vec![table] };
-        let (reduced, _) = self.along(&of_keys, 0);
+        let reader = if by_value {
+            self.along(&of_keys, 0).0
+        } else {
+            let text = format!("{}[{key}]", of_keys.name);
+            self.bind(&format!("[{over}]"), Piece { uses: of_keys.uses, ..Piece::atom(text, ty, &value.shape) }, None)
+        };
         self.work.truncate(from);
         self.work.push(value.shape[0].times(&Dim::constant(1000)));
-        vec![table, reduced]
+        vec![table, reader]
     }
 
     /// Several results of one value.
