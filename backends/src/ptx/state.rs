@@ -61,8 +61,9 @@ pub(super) struct Mapping<'a> {
 pub(super) struct Masks {
     /// If set, loads, stores and checks are guarded by this predicate.
     pub(super) valid: Option<Reg>,
-    /// Predicate: true until one of this thread's bounds checks fails, if the kernel has any. After
-    /// that its subscripts are garbage, so loads that use them must be guarded by it.
+    /// Predicate: true until one of this thread's bounds checks fails, if the kernel has any, or one
+    /// that another thread has made for all of them. After that its subscripts are garbage, so loads
+    /// that use them must be guarded by it.
     pub(super) passed: Option<Reg>,
     /// Loads that are only known to be in bounds if an earlier check has passed.
     pub(super) leaning: Vec<(BufferId, Vec<Subscript>)>,

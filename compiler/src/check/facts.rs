@@ -109,11 +109,7 @@ impl Facts<'_> {
 
     /// The scalar parameters that must be bounded for a form to have its exact value.
     pub fn scalars_to_bound(&self, form: &Linear) -> BTreeSet<SymbolId> {
-        let mut scalars = BTreeSet::new();
-        if !self.fits(form, Scalars::Any) {
-            self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut scalars);
-        }
-        scalars
+        if self.fits(form, Scalars::Any) { BTreeSet::new() } else { self.scalars_in(form) }
     }
 
     /// The scalar parameters that must be bounded for these facts to prove these goals. Facts about
@@ -122,11 +118,7 @@ impl Facts<'_> {
         let mut needed = known.scalars.clone();
         let (mut rows, mut choices) = (known.rows.clone(), known.choices.clone());
         for scalar in &known.scalars {
-            let free = |form: &Linear| {
-                let mut scalars = BTreeSet::new();
-                self.note_scalars(form.terms.iter().map(|(variable, _)| variable.clone()).collect(), &mut scalars);
-                !scalars.contains(scalar)
-            };
+            let free = |form: &Linear| !self.scalars_in(form).contains(scalar);
             let without = Known {
                 rows: rows.iter().filter(|row| free(row)).cloned().collect(),
                 choices: choices.iter().filter(|choice| choice.iter().flatten().all(free)).cloned().collect(),
@@ -140,17 +132,19 @@ impl Facts<'_> {
         needed
     }
 
-    /// Adds the scalar parameters in these variables, and in the ends of the indices among them.
-    fn note_scalars(&self, mut pending: Vec<Variable>, scalars: &mut BTreeSet<SymbolId>) {
+    /// The scalar parameters in a form, and in the ends of the indices in it.
+    fn scalars_in(&self, form: &Linear) -> BTreeSet<SymbolId> {
+        let mut scalars = BTreeSet::new();
+        let mut pending: Vec<Variable> = form.terms.iter().map(|(variable, _)| variable.clone()).collect();
         let mut seen = BTreeSet::new();
         while let Some(variable) = pending.pop() {
             match variable {
-                Variable::Product(atoms) => atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), scalars)),
+                Variable::Product(atoms) => atoms.iter().for_each(|atom| self.scalars_of(&atom.into(), &mut scalars)),
                 Variable::Index(index) if seen.insert(index) => {
                     if let Extent::Affine(extent) = &self.arena.out.indices[index].extent {
-                        self.scalars_of(extent.constant_part(), scalars);
+                        self.scalars_of(extent.constant_part(), &mut scalars);
                         for (outer, c) in extent.terms() {
-                            self.scalars_of(c, scalars);
+                            self.scalars_of(c, &mut scalars);
                             pending.push(Variable::Index(*outer));
                         }
                     }
@@ -158,6 +152,7 @@ impl Facts<'_> {
                 Variable::Index(_) | Variable::Opaque(_) => {}
             }
         }
+        scalars
     }
 
     fn scalars_of(&self, size: &Size, scalars: &mut BTreeSet<SymbolId>) {

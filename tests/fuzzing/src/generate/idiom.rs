@@ -107,8 +107,8 @@ impl Writer<'_> {
         if !many {
             return vec![table];
         }
-        // Only the next statement reads so large a table, the sum of each element's key or all of
-        // them, and what both cost depends on the elements alone.
+        // The table is too large for other statements. The next one alone reads it, where the keys
+        // of elements are or as a whole, and the cost of both depends on the elements.
         self.count("table of many keys");
         let Some(of_keys) = self.scope.values.pop() else { return vec![table] };
         let reader = if by_value {
