@@ -115,7 +115,12 @@ impl Writer<'_> {
             self.along(&of_keys, 0).0
         } else {
             let text = format!("{}[{key}]", of_keys.name);
-            self.bind(&format!("[{over}]"), Piece { uses: of_keys.uses, ..Piece::atom(text, ty, &value.shape) }, None)
+            let binders = bounds(own, value.shape.clone()).join(", ");
+            self.bind(
+                &format!("[{binders}]"),
+                Piece { uses: of_keys.uses, ..Piece::atom(text, ty, &value.shape) },
+                None,
+            )
         };
         self.work.truncate(from);
         self.work.push(value.shape[0].times(&Dim::constant(1000)));
