@@ -221,8 +221,9 @@ impl Writer<'_> {
         let tail = tail.map(|at| &piece.text[at..]);
         let mentions = |tail: &str| tail.split(|c: char| !c.is_alphanumeric()).any(|word| word == outer.name);
         if tail.is_some_and(|tail| !mentions(tail)) {
-            self.work.truncate(before);
-            self.loops(&[]);
+            // Only the elements of the scan itself: a reduction in its condition or its body may
+            // visit many for each.
+            self.work[before] = self.scope.runs();
         }
         piece
     }
