@@ -259,6 +259,7 @@ def _made(function: Any, windows: dict[str, Window], sizes: list[str]) -> Any:
         element = "float" if is_float else declared.partition("[")[0]
         lengths = _lengths(declared)
         passed.append(param if param not in windows else f"{param}_{tag}")
+        begins: list[str] = []
         if param in windows:
             layout = windows[param].layout
             begins = [f"{param}_{k}_{tag}" for k, shifted in enumerate(layout.shifted) if shifted]
@@ -268,8 +269,7 @@ def _made(function: Any, windows: dict[str, Window], sizes: list[str]) -> Any:
             else:
                 lengths = [f"{param}_length{k}_{tag}" for k in range(len(layout.order))]
         params.append(f"{param}: {element}" + (f"[{', '.join(lengths)}]" if lengths else ""))
-        if param in windows:
-            params += [f"{begin}: i64" for begin in begins]
+        params += [f"{begin}: i64" for begin in begins]
     params += [f"{size}: i64" for size in sizes]
     name = f"{function.__name__}_{tag}"
     state["text"] += f"\nfn {name}({', '.join(params)}) {{\n{''.join(lets)}    {function.__name__}({', '.join(passed)})\n}}\n"

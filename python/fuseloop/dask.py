@@ -65,7 +65,8 @@ def _apply_jit(function: Jit[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     def stand_in(value: Any) -> Any:
         if isinstance(value, da.Array):
             _hold_known(value, "an argument")
-            array = np.broadcast_to(np.zeros((), value.dtype), value.shape)
+            shape: Any = value.shape  # which are known: no length is NaN
+            array = np.broadcast_to(np.zeros((), value.dtype), shape)
             stand_ins[id(array)] = value
             return array
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
@@ -106,7 +107,7 @@ class _Call:
 
     def __init__(self, function: Any, values: list[Any], threads: int) -> None:
         self.function = function
-        self.values = [value if isinstance(value, da.Array) else _plain(value) for value in values]
+        self.values: list[Any] = [value if isinstance(value, da.Array) else _plain(value) for value in values]
         self.threads = threads
         self.wide = self._is_wide()
         for name, value in zip(function.names, self.values, strict=True):

@@ -36,7 +36,6 @@ def test_the_guide(page: str) -> None:
         names |= example.globs
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="MkDocs' plugins for Python 3.10 do not fit together")
 def test_the_pages_are_built(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")

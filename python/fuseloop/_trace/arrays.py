@@ -452,12 +452,13 @@ def lift(value: Any) -> Operand:
     """An operand as a traced array, a size or a known number."""
     if isinstance(value, (Traced, Size, Number)):
         return value
-    if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
-        return Number(value)
-    if isinstance(value, np.generic):
+    # A number of NumPy may be a `float` of Python too.
+    if isinstance(value, numpy.generic):
         language(value.dtype)
         return Number(value)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (bool, int, float)) and type(value) in (bool, int, float):
+        return Number(value)
+    if isinstance(value, numpy.ndarray):
         return capture(value)
     if isinstance(value, (list, tuple)):
         from .modules import array

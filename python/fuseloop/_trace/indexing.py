@@ -61,7 +61,7 @@ def _part(a: Traced, item: Any, axis: int) -> Part:
     length = a.shape[axis]
     if isinstance(item, slice):
         return _slice(item, length, axis)
-    if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+    if _is_number(item):
         number = int(item)
         if isinstance(length, int) and not -length <= number < length:
             raise IndexError(f"index {number} is out of bounds for axis {axis} with size {length}")
@@ -83,6 +83,11 @@ def _part(a: Traced, item: Any, axis: int) -> Part:
     if numbers.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     return Part("array" if numbers.shape else "number", axis, numbers)
+
+
+def _is_number(item: Any) -> bool:
+    """Whether a subscript is a number; ``True`` and ``False`` are masks."""
+    return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
 def _own(item: Any) -> Traced:

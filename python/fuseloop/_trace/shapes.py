@@ -237,7 +237,7 @@ def column_stack(tup: Any) -> Any:
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Any:
     made = tuple(traced(a) if traced(a).ndim else reshape(traced(a), (1,)) for a in arrays)
-    return made if len(made) > 1 else made[0]
+    return made[0] if len(made) == 1 else made
 
 
 @implements(np.atleast_2d)
@@ -247,7 +247,7 @@ def atleast_2d(*arrays: Any) -> Any:
         return a if a.ndim >= 2 else reshape(a, (1,) * (2 - a.ndim) + a.shape)
 
     made = tuple(one(a) for a in arrays)
-    return made if len(made) > 1 else made[0]
+    return made[0] if len(made) == 1 else made
 
 
 def _at(index: str, offset: Length) -> str:

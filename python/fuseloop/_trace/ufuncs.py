@@ -225,9 +225,9 @@ def call(ufunc: Any, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
         other.pop(option, None)
     if other:
         refuse(f"`{next(iter(other))}` of `np.{ufunc.__name__}` cannot be traced")
-    name = {"true_divide": "divide", "abs": "absolute", "mod": "remainder", "conjugate": "positive"}.get(
-        ufunc.__name__, ufunc.__name__
-    )
+    called: str = ufunc.__name__
+    synonyms = {"true_divide": "divide", "abs": "absolute", "mod": "remainder", "conjugate": "positive"}
+    name = synonyms.get(called, called)
     if name in ("matmul", "vecdot", "matvec", "vecmat"):
         return functions.products(name, *inputs)
     operands = [lift(value) for value in inputs]
