@@ -308,6 +308,11 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_named(&self, inputs: &[(&str, &dyn Input)]) -> Result<Vec<Array>, RunError> {
+        self.call(&self.in_order(inputs)?)
+    }
+
+    /// Arguments that are given by name in the order of the parameters.
+    fn in_order<'i, I: ?Sized>(&self, inputs: &[(&str, &'i I)]) -> Result<Vec<&'i I>, RunError> {
         let params = &self.signature.params;
         for (at, (name, _)) in inputs.iter().enumerate() {
             let fault = match params.iter().any(|param| param.name == *name) {
@@ -323,7 +328,7 @@ impl Kernel {
         let in_order = params
             .iter()
             .map(|param| by_name(&param.name).ok_or_else(|| self.name_error(&param.name, NameFault::Missing)));
-        self.call(&in_order.collect::<Result<Vec<&dyn Input>, _>>()?)
+        in_order.collect()
     }
 
     fn name_error(&self, name: &str, fault: NameFault) -> RunError {
@@ -603,6 +608,8 @@ impl fmt::Debug for Kernel {
 
 mod engine;
 
+#[cfg(feature = "gpu")]
+pub use engine::{DeviceInput, DeviceInputs, DeviceOutputs};
 use engine::{Engine, OnGpu};
 
 #[cfg(all(test, feature = "reports"))]

@@ -46,8 +46,9 @@
 //! | [`Object`], [`Target`] | functions compiled ahead of time, for callers in C |
 //! | [`Array`], [`ArrayRef`], [`ArrayMut`] | arrays that own their elements, that borrow them, and that may overwrite borrowed ones |
 //! | [`Inputs`], [`Outputs`], [`Element`] | the forms of arguments and of memory for results, and the Rust types of elements |
-//! | [`guide`] | pages on threads, memory and errors |
+//! | [`guide`] | pages on threads, memory, errors, GPUs and measuring |
 //! | [`Gpu`], [`DeviceArray`], [`Replay`] | a GPU, arrays in its memory, and calls on them that are replayed |
+//! | [`DeviceInputs`], [`DeviceOutputs`] | the forms of arguments and results in a GPU's memory |
 //! | [`Session`] | named functions and values, and text that is entered piece by piece, as at a prompt |
 //! | [`format()`] | source text in the one style |
 //! | [`json`] | reports for programs |
@@ -128,6 +129,8 @@ pub use ir::decision::{FusionPass, Passes};
 pub use ir::nest::{Purpose, Relation};
 pub use ir::{Array, Dtype, Scalar};
 pub use kernel::{CallOptions, Cancel, Device, Kernel, Options, Times};
+#[cfg(feature = "gpu")]
+pub use kernel::{DeviceInput, DeviceInputs, DeviceOutputs};
 #[cfg(all(feature = "gpu", feature = "reports"))]
 pub use launch::LaunchError;
 pub use link::{Folder, Loader, Located, MAX_USES, NotRead};

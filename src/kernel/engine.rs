@@ -22,6 +22,8 @@ use crate::CompileError;
 
 #[cfg(feature = "gpu")]
 pub(super) use gpu::OnGpu;
+#[cfg(feature = "gpu")]
+pub use gpu::{DeviceInput, DeviceInputs, DeviceOutputs};
 #[cfg(feature = "interp")]
 pub(super) use interpreter::Interpreter;
 #[cfg(not(feature = "interp"))]

@@ -1,5 +1,7 @@
 //! Kernels on a GPU, and arrays in its memory.
 
+mod arguments;
+
 use std::sync::Arc;
 #[cfg(feature = "reports")]
 use std::time::Duration;
@@ -13,6 +15,8 @@ use schedule::{Machine, schedule};
 use super::{Engine, on_cpu};
 use crate::error::Context;
 use crate::{CompileError, Kernel, Options, RunError, RunErrorKind};
+
+pub use arguments::{DeviceInput, DeviceInputs, DeviceOutputs};
 
 /// A kernel on a GPU.
 pub(in crate::kernel) struct OnGpu {
@@ -100,8 +104,9 @@ impl Kernel {
     }
 
     /// Calls the function on arrays in the GPU's memory. Its kernels may still be running when this
-    /// returns; later uses of the results wait for them. Nothing is copied between the host and the
-    /// GPU, except integer scalars, which may be sizes.
+    /// returns; later uses of the results wait for them. The arguments are a tuple of arrays and
+    /// numbers, or a slice of arrays: [`DeviceInputs`]. Nothing is copied between the host and the
+    /// GPU but numbers.
     ///
     /// # Errors
     ///
@@ -109,56 +114,94 @@ impl Kernel {
     /// its memory does not suffice. A program whose subscripts are data is waited for, because its
     /// checks may fail.
     ///
-    /// ```no_run
+    /// ```
     /// use fuseloop::{Array, Device, DeviceArray, Gpu, Options, Program};
     ///
-    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let Ok(gpu) = Gpu::get(0) else { return Ok(()) }; // there is none
+    /// let program = Program::parse("fn scaled(x: f32[n], by: f32) = x * by")?;
     /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
     /// let x = Array::from_slice(&[3], &[1.0f32, 2.0, 3.0])?;
-    /// let x = DeviceArray::upload(&Gpu::get(0)?, x.as_ref())?;
-    /// let twice = kernel.call_on_gpu(&[&x])?.swap_remove(0);
-    /// let results = kernel.call_on_gpu(&[&twice])?; // nothing comes back to the host in between
-    /// assert_eq!(results[0].download()?.as_slice::<f32>()?, [4.0, 8.0, 12.0]);
+    /// let x = DeviceArray::upload(&gpu, x.as_ref())?;
+    /// let twice = kernel.call_on_gpu((&x, 2.0f32))?.swap_remove(0);
+    /// let results = kernel.call_on_gpu((&twice, 5.0f32))?; // nothing comes back in between
+    /// assert_eq!(results[0].download()?.as_slice::<f32>()?, [10.0, 20.0, 30.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
-        self.enter(|| self.results_on_gpu(inputs))
+    pub fn call_on_gpu(&self, inputs: impl DeviceInputs) -> Result<Vec<DeviceArray>, RunError> {
+        self.lent_on_gpu(inputs, |gpu, inputs| {
+            let shapes = gpu.module.output_shapes(inputs).map_err(|e| self.context().gpu(e, inputs))?;
+            let slots = self.signature.results.iter().zip(shapes);
+            let made = slots.map(|(slot, shape)| DeviceArray::new(gpu.module.gpu(), slot.dtype, &shape));
+            let made: Result<Vec<_>, _> = made.collect();
+            let mut outputs = made.map_err(|e| self.context().gpu(e.into(), inputs))?;
+            let mut written: Vec<&mut DeviceArray> = outputs.iter_mut().collect();
+            gpu.module.enqueue(inputs, &mut written).map_err(|e| self.context().gpu(e, inputs))?;
+            Ok(outputs)
+        })
     }
 
-    fn results_on_gpu(&self, inputs: &[&DeviceArray]) -> Result<Vec<DeviceArray>, RunError> {
-        let gpu = self.on_gpu()?;
-        let shapes = gpu.module.output_shapes(inputs).map_err(|e| self.context().gpu(e, inputs))?;
-        let slots = self.signature.results.iter().zip(shapes);
-        let zeros = slots.map(|(slot, shape)| DeviceArray::new(gpu.module.gpu(), slot.dtype, &shape));
-        let zeros: Result<Vec<_>, _> = zeros.collect();
-        let mut outputs = zeros.map_err(|e| self.context().gpu(e.into(), inputs))?;
-        self.call_on_gpu_into(inputs, &mut outputs.iter_mut().collect::<Vec<_>>())?;
-        Ok(outputs)
+    /// The same with the arguments by the names of the parameters, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call_on_gpu`], and E0212 as for [`Kernel::call_named`].
+    ///
+    /// ```
+    /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
+    ///
+    /// let Ok(gpu) = Gpu::get(0) else { return Ok(()) }; // there is none
+    /// let program = Program::parse("fn axpy(a: f32, x: f32[n], y: f32[n]) = a * x + y")?;
+    /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
+    /// let x = DeviceArray::zeros(&gpu, Dtype::F32, &[1000])?;
+    /// let out = kernel.call_on_gpu_named(&[("x", &x), ("y", &x), ("a", &3.0f32)])?;
+    /// assert_eq!(out[0].shape(), [1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_on_gpu_named(&self, inputs: &[(&str, &dyn DeviceInput)]) -> Result<Vec<DeviceArray>, RunError> {
+        self.call_on_gpu(&self.in_order(inputs)?)
     }
 
     /// Calls the function on arrays in the GPU's memory and writes its results to other such
-    /// arrays, of the types and shapes of the results.
+    /// arrays, of the types and shapes of the results: a tuple of them, or a slice
+    /// ([`DeviceOutputs`]).
     ///
     /// # Errors
     ///
     /// As [`Kernel::call_on_gpu`].
     ///
-    /// ```no_run
+    /// ```
     /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
     ///
+    /// let Ok(gpu) = Gpu::get(0) else { return Ok(()) }; // there is none
     /// let program = Program::parse("fn smoothed(x: f32[n]) { let y[i] = (x[i] + x[i + 1]) / 2; y }")?;
     /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
-    /// let gpu = Gpu::get(0)?;
     /// let x = DeviceArray::zeros(&gpu, Dtype::F32, &[1000])?;
     /// let mut y = DeviceArray::new(&gpu, Dtype::F32, &[999])?;
     /// for _ in 0..10 {
-    ///     kernel.call_on_gpu_into(&[&x], &mut [&mut y])?; // into the same memory each time
+    ///     kernel.call_on_gpu_into((&x,), (&mut y,))?; // into the same memory each time
     /// }
     /// gpu.wait()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn call_on_gpu_into(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), RunError> {
-        self.enter(|| self.on_gpu()?.module.enqueue(inputs, outputs).map_err(|e| self.context().gpu(e, inputs)))
+    pub fn call_on_gpu_into(&self, inputs: impl DeviceInputs, outputs: impl DeviceOutputs) -> Result<(), RunError> {
+        self.lent_on_gpu(inputs, |gpu, inputs| {
+            let done = outputs.with(|outputs| gpu.module.enqueue(inputs, outputs));
+            done.map_err(|e| self.context().gpu(e, inputs))
+        })
+    }
+
+    /// Lends the arguments to a call on the GPU.
+    fn lent_on_gpu<T>(
+        &self,
+        inputs: impl DeviceInputs,
+        call: impl FnOnce(&OnGpu, &[&DeviceArray]) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        self.enter(|| {
+            let gpu = self.on_gpu()?;
+            let none: [ArrayRef<'_>; 0] = [];
+            let called = inputs.with(gpu.module.gpu(), |inputs| call(gpu, inputs));
+            called.unwrap_or_else(|error| Err(self.context().gpu(error.into(), &none)))
+        })
     }
 
     /// Arrays of the host, copied to the GPU's memory.
@@ -188,12 +231,12 @@ impl Kernel {
     ///
     /// As [`Kernel::call_on_gpu`].
     ///
-    /// ```no_run
+    /// ```
     /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
     ///
+    /// let Ok(gpu) = Gpu::get(0) else { return Ok(()) }; // there is none
     /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
     /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
-    /// let gpu = Gpu::get(0)?;
     /// let array = || DeviceArray::zeros(&gpu, Dtype::F32, &[1000]);
     /// let replay = kernel.record(vec![(vec![array()?], vec![array()?])])?;
     /// println!("100 times: {:?}", replay.time(100)?);
