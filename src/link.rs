@@ -12,7 +12,6 @@ use grammar::ast::{self, ModuleId, Span, Use, Used};
 use grammar::{Diagnostic, MAX_ERRORS, MAX_SOURCE};
 
 use crate::Source;
-use crate::render::Part;
 
 /// The limit on the `use` lines of a program, in all its files together.
 pub const MAX_USES: usize = 1000;
@@ -276,11 +275,9 @@ impl Linker<'_> {
             let message = format!("with this file, the files of the program have more than {MAX_SOURCE} bytes");
             return Err(Box::new(Diagnostic::new(codes::TOO_MANY, by, message)));
         }
-        self.source.text.push('\n');
-        let start = self.source.text.len();
-        self.source.parts.push(Part { start, name: name.clone(), line: 1 });
+        let start = self.source.text.len() + 1;
         // A byte order mark is only allowed at the beginning of a text.
-        self.source.text.push_str(text.strip_prefix('\u{feff}').unwrap_or(text));
+        self.source.push_part(name, 1, text.strip_prefix('\u{feff}').unwrap_or(text));
         match grammar::parse_module(&self.source.text, start, self.file) {
             Ok(module) => Ok(Some(module)),
             Err(errors) => {

@@ -100,6 +100,9 @@ impl Program {
     /// # Errors
     ///
     /// Those of all the files, as of one text.
+    ///
+    /// The functions in the [`parts`](Source::parts) of a source can be called, and are not among
+    /// those of the program.
     pub fn parse_with(source: impl Into<Source>, loader: &dyn Loader) -> Result<Program, Errors> {
         Program::read(source.into(), Some(loader))
     }
@@ -114,6 +117,8 @@ impl Program {
 
     fn read_within(mut source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
         let start = Instant::now();
+        // Parts that the caller has added can be called, and are not of the program itself.
+        let own = source.parts.first().map_or(source.text.len(), |part| part.start);
         let linked = link(&mut source, loader);
         let source = Arc::new(source);
         let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
@@ -126,8 +131,11 @@ impl Program {
             let wide = instances.wide.map(|checked| Box::new(Entry::new(checked, start, None)));
             Entry::new(instances.narrow, start, wide)
         };
-        let functions = all.into_iter().zip(file.own()).map(entry).collect();
-        let warnings = Warnings::new(Arc::clone(&source), compiler::check::warnings::of_program(&file));
+        let functions = all.into_iter().zip(file.own()).filter(|(_, function)| (function.span.start as usize) < own);
+        let functions = functions.map(entry).collect();
+        let mut warnings = compiler::check::warnings::of_program(&file);
+        warnings.retain(|warning| warning.labels.first().is_none_or(|label| (label.span.start as usize) < own));
+        let warnings = Warnings::new(Arc::clone(&source), warnings);
         Ok(Program::new(source, functions, warnings, (parsed - start, parsed.elapsed())))
     }
 

@@ -52,6 +52,13 @@ impl Source {
         Source { name: name.into(), text: text.into(), parts: vec![] }
     }
 
+    /// Adds a part on a line of its own. Its first line is `line` of a text called `name`.
+    pub fn push_part(&mut self, name: impl Into<String>, line: usize, text: &str) {
+        self.text.push('\n');
+        self.parts.push(Part { start: self.text.len(), name: name.into(), line });
+        self.text.push_str(text);
+    }
+
     /// The part that contains a byte: its range, its name, and the number of its first line.
     pub fn part(&self, at: usize) -> (Range<usize>, &str, usize) {
         let number = self.parts.partition_point(|part| part.start <= at);

@@ -107,6 +107,23 @@ class Function:
         """The function as text at a later stage: `ir`, `clif`, `asm` or `ptx`."""
 
 @final
+class Cells:
+    """The functions of the cells that have been run."""
+    def __new__(cls) -> Cells: ...
+    def compile(self, source: str, *, name: str, device: Device, threads: int, math: Math) -> Module:
+        """Compiles a text with the functions of cells that it calls. The module has its own functions
+        alone.
+        """
+    def define(self, source: str, name: str) -> list[str]:
+        """Makes the functions of a cell that has been compiled known to later cells. Returns the
+        functions of other cells that call them.
+        """
+    def definition(self, name: str) -> tuple[str, str] | None:
+        """The name of the cell of a function, and a text in which the function has its place there."""
+    def forget(self, name: str) -> None:
+        """Forgets a function."""
+
+@final
 class Module:
     """A program. Its functions are its attributes, `module.softmax`; `module["softmax"]` is the same,
     also for a function with the name of one of the methods.

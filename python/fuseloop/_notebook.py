@@ -39,39 +39,72 @@ class Magics:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        self._cells = _native.Cells()
+        # The functions that cells have bound, each with the options of its cell.
+        self._bound: dict[str, tuple[_native.Function, dict[str, Any]]] = {}
 
     def fuseloop(self, line: str, cell: str) -> None:
         """Compiles the cell, a program of the language, and binds its functions.
 
         %%fuseloop [--name NAME] [--device DEVICE] [--threads N] [--math MATH]
 
-        With ``--name`` the program is bound to that name instead, and its functions are attributes
-        of it. The other options are those of ``fuseloop.compile``. Paths in ``use "..."`` start
-        from the current folder.
+        The cell can call the functions of cells that were run before. A function that replaces one
+        of them also does so where other cells call it.
+
+        With ``--name`` the program is bound to that name instead, its functions are attributes of
+        it, and other cells do not know them. The other options are those of ``fuseloop.compile``.
+        Paths in ``use "..."`` start from the current folder.
         """
         options = _options().parse_args(_words(line))
         if options.name is not None and not options.name.isidentifier():
             raise _usage(f"`{options.name}` is not a name of Python")
-        number = len(self._shell.history_manager.input_hist_parsed) - 1
+        label = f"Cell In[{len(self._shell.history_manager.input_hist_parsed) - 1}]"
+        # The first line of the cell is the magic itself: errors count it, as an editor does.
+        source = f"\n{cell}"
+        compiling = {"device": options.device, "threads": options.threads, "math": options.math}
         try:
-            # The first line of the cell is the magic itself: errors count it, as an editor does.
-            module = _native.compile(
-                f"\n{cell}",
-                name=f"Cell In[{number}]",
-                device=options.device,
-                threads=options.threads,
-                math=options.math,
-            )
+            module = self._cells.compile(source, name=label, **compiling)
             signatures = [module[name].check() for name in module]
+            callers = self._cells.define(source, label) if options.name is None else []
         except Error as error:
             raise _without_traceback(error)
         warnings = module.check().removeprefix("\n".join(signatures)).strip()
         if warnings:
             print(warnings, file=sys.stderr)
         if options.name is None:
-            self._shell.push({name: module[name] for name in module})
+            self._bind(module, compiling)
+            for caller in callers:
+                self._compile_again(caller)
         else:
             self._shell.push({options.name: module})
+
+    def _bind(self, module: _native.Module, compiling: dict[str, Any]) -> None:
+        """Binds the functions of a cell to their names."""
+        self._bound.update({name: (module[name], compiling) for name in module})
+        self._shell.push({name: module[name] for name in module})
+
+    def _compile_again(self, name: str) -> None:
+        """Compiles a function again, because one that it calls was replaced. If it does not fit
+        that one it is forgotten."""
+        bound, compiling = self._bound[name]
+        found = self._cells.definition(name)
+        # The program may have bound the name to something else, which stays.
+        is_bound = self._shell.user_ns.get(name) is bound
+        if found is None:
+            return
+        label, source = found
+        try:
+            module = self._cells.compile(source, name=label, **compiling)
+            module[name].check()
+        except Error as error:
+            print(f"`{name}` is forgotten, because it does not fit what it calls:\n{error}", file=sys.stderr)
+            self._cells.forget(name)
+            del self._bound[name]
+            if is_bound:
+                self._shell.del_var(name)
+            return
+        if is_bound:
+            self._bind(module, compiling)
 
     def explain(self, line: str) -> None:
         """Shows what fusion made of a function: a page in a notebook, text in a terminal.

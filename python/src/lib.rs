@@ -3,6 +3,7 @@
 
 mod arrays;
 mod blocks;
+mod cells;
 mod device;
 mod dlpack;
 mod error;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 mod _native {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::cells::Cells;
     #[pymodule_export(name = "DeviceArray")]
     use crate::device::Result as DeviceArray;
     #[pymodule_export]

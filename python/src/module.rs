@@ -26,8 +26,7 @@ pub(crate) struct Module {
 pub(crate) struct Text {
     pub(crate) program: Program,
     pub(crate) options: Options,
-    name: String,
-    text: String,
+    source: Source,
     files: Files,
     settings: Settings,
 }
@@ -126,6 +125,12 @@ impl Loader for Files {
     }
 }
 
+/// The text of a program without the parts that it has from elsewhere.
+fn own_text(source: &Source) -> &str {
+    // A newline stands before each part.
+    source.parts.first().map_or(&source.text, |part| &source.text[..part.start - 1])
+}
+
 impl Module {
     /// The module of a program.
     pub(crate) fn of(text: Arc<Text>) -> Module {
@@ -135,7 +140,7 @@ impl Module {
     /// Parses and checks a program; `loader` finds the files that it uses.
     pub(crate) fn new(
         py: Python<'_>,
-        (name, source): (String, String),
+        source: Source,
         loader: &(dyn Loader + Sync),
         settings: Settings,
     ) -> PyResult<Module> {
@@ -143,11 +148,11 @@ impl Module {
         let (parsed, files) = py.detach(|| {
             let program = loader.program().map(|file| (text(&file.id), text(&file.path)));
             let recorder = Recorder { from: loader, files: Mutex::new(Files { program, ..Files::default() }) };
-            let parsed = Program::parse_with(Source::new(name.as_str(), source.as_str()), &recorder);
+            let parsed = Program::parse_with(source.clone(), &recorder);
             (parsed, recorder.files.into_inner().unwrap_or_else(|e| e.into_inner()))
         });
         let program = parsed.map_err(|errors| error::of_source(py, &errors))?;
-        Ok(Module::of(Arc::new(Text { program, options, name, text: source, files, settings })))
+        Ok(Module::of(Arc::new(Text { program, options, source, files, settings })))
     }
 
     fn function(&self, py: Python<'_>, name: &str) -> PyResult<Option<Py<Function>>> {
@@ -162,7 +167,7 @@ impl Module {
 
     fn unknown(&self, name: &str) -> String {
         let known: Vec<String> = self.text.program.functions().map(|s| format!("`{}`", s.name)).collect();
-        format!("there is no function `{name}` in {}; it has {}", self.text.name, known.join(", "))
+        format!("there is no function `{name}` in {}; it has {}", self.name(), known.join(", "))
     }
 }
 
@@ -206,13 +211,13 @@ impl Module {
     /// The name that errors use for the program: its path, if it was loaded.
     #[getter]
     fn name(&self) -> &str {
-        &self.text.name
+        &self.text.source.name
     }
 
     /// The text of the program, without the files that it uses.
     #[getter]
     fn source(&self) -> &str {
-        &self.text.text
+        own_text(&self.text.source)
     }
 
     /// The signature of each function with its conditions, and the warnings about the program.
@@ -224,13 +229,19 @@ impl Module {
     }
 
     fn __repr__(&self) -> String {
-        format!("<fuseloop module {}: {}>", self.text.name, self.functions().join(", "))
+        format!("<fuseloop module {}: {}>", self.name(), self.functions().join(", "))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
         let state = PyDict::new(py);
-        state.set_item("name", &self.text.name)?;
-        state.set_item("text", &self.text.text)?;
+        let source = &self.text.source;
+        state.set_item("name", &source.name)?;
+        state.set_item("text", own_text(source))?;
+        let parts = source.parts.iter().map(|part| {
+            let text = source.text[source.part(part.start).0].trim_end();
+            (&part.name, part.line, text)
+        });
+        state.set_item("parts", parts.collect::<Vec<_>>())?;
         state.set_item("program", self.text.files.program.clone())?;
         state.set_item("links", self.text.files.links.clone())?;
         state.set_item("texts", self.text.files.texts.clone())?;
@@ -257,7 +268,10 @@ pub(crate) fn unpickle(py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<Mo
     };
     let program = item("program")?.extract()?;
     let files = Files { program, links: item("links")?.extract()?, texts: item("texts")?.extract()? };
-    Module::new(py, (item("name")?.extract()?, item("text")?.extract()?), &files, settings)
+    let mut source = Source::new(item("name")?.extract::<String>()?, item("text")?.extract::<String>()?);
+    let parts: Vec<(String, usize, String)> = item("parts")?.extract()?;
+    parts.iter().for_each(|(name, line, text)| source.push_part(name, *line, text));
+    Module::new(py, source, &files, settings)
 }
 
 /// Compiles a program from its text.
@@ -284,7 +298,7 @@ pub(crate) fn compile(
     math: &str,
 ) -> PyResult<Module> {
     let settings = Settings { device: device.to_owned(), threads, max_memory, max_steps, math: math.to_owned() };
-    Module::new(py, (name.to_owned(), source), &Folder::new(folder.unwrap_or_default()), settings)
+    Module::new(py, Source::new(name, source), &Folder::new(folder.unwrap_or_default()), settings)
 }
 
 /// Compiles a program from a file. The options are those of `compile`.
@@ -301,5 +315,5 @@ pub(crate) fn load(
 ) -> PyResult<Module> {
     let settings = Settings { device: device.to_owned(), threads, max_memory, max_steps, math: math.to_owned() };
     let source = std::fs::read_to_string(&path)?;
-    Module::new(py, (text(&path), source), &Folder::of(&path), settings)
+    Module::new(py, Source::new(text(&path), source), &Folder::of(&path), settings)
 }

@@ -50,6 +50,62 @@ def test_a_cell_with_a_name(shell: Any) -> None:
     assert "scaled" not in shell.user_ns
 
 
+def values(shell: Any, expression: str) -> Any:
+    return run(shell, f"import numpy as np\nx = np.arange(3, dtype=np.float32)\n{expression}").result
+
+
+def test_a_cell_calls_functions_of_earlier_ones(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(shell, "%%fuseloop\nuse stats (zscore)\nfn twice(x: f32[n]) = 2 * x\nfn unused(x: f32) = 1").success
+    assert "W0002" in capsys.readouterr().err
+    assert run(shell, "%%fuseloop\nfn more(x: f32[n]) = twice(x) + 1\nfn scores(x: f32[n]) = zscore(x)").success
+    assert run(shell, "%%fuseloop --name own\nfn most(x: f32[n]) = more(x) + 1").success
+    assert capsys.readouterr() == ("", "")
+    assert values(shell, "more(x).tolist(), own.most(x).tolist(), own.functions") == ([1, 3, 5], [2, 4, 6], ["most"])
+    assert values(shell, "import pickle; pickle.loads(pickle.dumps(more))(x).tolist()") == [1, 3, 5]
+    # A view of another order is read by a program that is made of this one.
+    assert values(shell, "more(np.arange(1e6, dtype=np.float32)[::-1])[:2].tolist()") == [1999999, 1999997]
+    assert values(shell, "more.module.source") == "\nfn more(x: f32[n]) = twice(x) + 1\nfn scores(x: f32[n]) = zscore(x)\n"
+    assert not run(shell, "%%fuseloop\nfn f(x: f32[n]) = most(x)").success, "a cell with a name keeps its functions"
+
+
+def test_a_cell_replaces_functions_of_earlier_ones(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%fuseloop\nfn step(x: f32[n]) = 2 * x")
+    run(shell, "%%fuseloop --threads 1\nfn twice(x: f32[n]) = step(step(x))\nfn other(x: f32[n]) = x")
+    run(shell, "%%fuseloop\nfn thrice(x: f32[n]) = step(twice(x))")
+    run(shell, "other = twice")
+    assert run(shell, "%%fuseloop\nfn step(x: f32[n]) = 3 * x").success
+    assert values(shell, "thrice(x).tolist(), twice(x).tolist(), other(x).tolist()") == ([0, 27, 54], [0, 9, 18], [0, 4, 8])
+    # The same cell again, and all in one.
+    assert run(shell, "%%fuseloop\nfn step(x: f32[n]) = 3 * x").success
+    assert run(shell, "%%fuseloop\nfn step(x: f32[n]) = x + 1\nfn twice(x: f32[n]) = 2 * step(x)").success
+    assert values(shell, "thrice(x).tolist()") == [3, 5, 7]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_function_that_does_not_fit_a_new_one_is_forgotten(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%fuseloop\nfn step(x: f32[n]) = 2 * x")
+    run(shell, "%%fuseloop\n\n# It goes on.\nfn twice(x: f32[n]) = step(step(x))")
+    number = shell.execution_count
+    assert run(shell, "%%fuseloop\nfn step(x: f32[n], by: f32) = by * x").success
+    err = capsys.readouterr().err
+    assert err.startswith("`twice` is forgotten, because it does not fit what it calls:\nerror[E")
+    assert f"--> Cell In[{number - 1}]:4:23" in err
+    assert "twice" not in shell.user_ns and values(shell, "step(x, 2).tolist()") == [0, 2, 4]
+    assert not run(shell, "%%fuseloop\nfn f(x: f32[n]) = twice(x)").success
+
+
+def test_a_cell_with_an_error_changes_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%fuseloop\nfn step(x: f32[n]) = x[0]")
+    number = shell.execution_count
+    assert not run(shell, "%%fuseloop\nfn step(x: f32[n]) = 2 * x\nfn bad(x: f32[n]) = step(y)").success
+    assert f"--> Cell In[{number}]:3:26" in capsys.readouterr().out
+    assert run(shell, "%%fuseloop\nfn again(x: f32[n]) = step(x)").success
+    # A fault in a function of another cell has its place there.
+    assert not run(shell, "import numpy as np\nagain(np.ones(0, np.float32))").success
+    assert f"--> Cell In[{number - 1}]:2:24" in capsys.readouterr().out
+    assert not run(shell, "%%fuseloop\nlet x = 1").success
+
+
 def test_errors_are_drawn_without_a_traceback(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert not run(shell, "%%fuseloop\n\nfn bad(x: f32[n]) = y\n").success
     out, err = capsys.readouterr()

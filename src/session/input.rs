@@ -19,7 +19,6 @@ use super::used::{Remembered, rebase};
 use super::{Definition, PROMPT, Session, SessionError};
 use crate::files::Place;
 use crate::link::link_uses;
-use crate::render::Part;
 use crate::{Errors, Signature, Source, Warnings};
 
 /// An entry that has been read.
@@ -57,42 +56,15 @@ impl Reading {
         };
         let input = read(&source, &code)?;
         let own_uses = input.entries.iter().filter(|entry| matches!(entry, Entry::Use(_))).count();
-        // Whether the files that the session uses matter.
-        let mut uses = own_uses > 0;
+        let plain = code.len();
         let mut whole = code;
-        let mut called: BTreeSet<&str> = BTreeSet::new();
-        let mut waiting: Vec<&str> = calls(input.exprs.values()).collect();
-        // A lone name may be meant as the function.
-        waiting.extend(input.exprs.values().filter_map(word));
-        let own = |name: &str| {
-            input.entries.iter().any(|entry| matches!(entry, Entry::Function(function) if function.name.text == name))
-        };
-        while let Some(name) = waiting.pop() {
-            let definition = session.functions.get(name).filter(|_| !own(name));
-            uses |= definition.is_none() && session.has_used(name);
-            if let Some(definition) = definition
-                && called.insert(name)
-            {
-                for text in [&mut source.text, &mut whole] {
-                    text.push('\n');
-                }
-                let start = whole.len();
-                source.parts.push(Part { start, name: definition.name.clone(), line: definition.line });
-                source.text.push_str(&definition.text);
-                whole.push_str(&definition.text);
-                waiting.extend(definition.calls.iter().map(String::as_str));
-            }
+        for Needed { name, line, text } in session.needed(&input) {
+            source.push_part(name, line, &text);
+            whole.push('\n');
+            whole.push_str(&text);
         }
-        for line in session.used.iter().filter(|_| uses) {
-            for text in [&mut source.text, &mut whole] {
-                text.push('\n');
-            }
-            source.parts.push(Part { start: whole.len(), name: PROMPT.to_owned(), line: 1 });
-            for text in [&mut source.text, &mut whole] {
-                text.push_str(&line.written(None));
-            }
-        }
-        let Input { entries, exprs } = if called.is_empty() && !uses { input.clone() } else { read(&source, &whole)? };
+        let added = whole.len() > plain;
+        let Input { entries, exprs } = if added { read(&source, &whole)? } else { input.clone() };
         let mut file = File { exprs, ..File::default() };
         let program = file.modules.push(Module::default());
         for entry in entries {
@@ -165,6 +137,91 @@ impl Reading {
             signature,
             calls: calls(own).map(str::to_owned).collect(),
         })
+    }
+}
+
+/// A text that an entry needs, and where it was entered.
+struct Needed {
+    name: String,
+    line: usize,
+    text: String,
+}
+
+impl Session {
+    /// The functions that an input calls, directly and indirectly, without its own; and the `use`s
+    /// of the session if they matter.
+    fn needed(&self, input: &Input) -> Vec<Needed> {
+        let mut needed = vec![];
+        // Whether the files that the session uses matter.
+        let mut uses = input.entries.iter().any(|entry| matches!(entry, Entry::Use(_)));
+        let mut called: BTreeSet<&str> = BTreeSet::new();
+        let mut waiting: Vec<&str> = calls(input.exprs.values()).collect();
+        // A lone name may be meant as the function.
+        waiting.extend(input.exprs.values().filter_map(word));
+        let own = |name: &str| {
+            input.entries.iter().any(|entry| matches!(entry, Entry::Function(function) if function.name.text == name))
+        };
+        while let Some(name) = waiting.pop() {
+            let definition = self.functions.get(name).filter(|_| !own(name));
+            uses |= definition.is_none() && self.has_used(name);
+            if let Some(definition) = definition
+                && called.insert(name)
+            {
+                let Definition { text, name, line, .. } = Definition::clone(definition);
+                needed.push(Needed { name, line, text });
+                waiting.extend(definition.calls.iter().map(String::as_str));
+            }
+        }
+        // A definition replaces a function that was picked before.
+        let replaced = |name: &str| own(name) || called.contains(name);
+        let lines = self.used.iter().filter(|_| uses).filter_map(|line| line.without(replaced));
+        needed.extend(lines.map(|line| Needed { name: PROMPT.to_owned(), line: 1, text: line.written(None) }));
+        needed
+    }
+
+    /// A text of functions, followed by the functions of the session that they call and by what the
+    /// session uses. [`Program::parse_with`](crate::Program::parse_with) makes a program of it,
+    /// which has the functions of the text alone.
+    ///
+    /// ```
+    /// use fuseloop::{Folder, Program, Session};
+    ///
+    /// let mut session = Session::default();
+    /// session.enter("fn twice(x: f32[n]) = 2 * x")?;
+    /// let source = session.complete("cell 2", "fn total(x: f32[n]) = sum(twice(x))");
+    /// let program = Program::parse_with(source, &Folder::default())?;
+    /// assert_eq!(program.functions().count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn complete(&self, name: &str, text: &str) -> Source {
+        let mut source = Source::new(name, text);
+        // The errors of a text that cannot be read are those of the program.
+        if let Ok(input) = grammar::parse_input(text) {
+            let needed = self.needed(&input).into_iter();
+            needed.for_each(|Needed { name, line, text }| source.push_part(name, line, &text));
+        }
+        source
+    }
+
+    /// The name of the text in which a function was entered, and a text with the function on the
+    /// same line as there.
+    pub fn definition(&self, name: &str) -> Option<(String, String)> {
+        let found = self.functions.get(name)?;
+        Some((found.name.clone(), "\n".repeat(found.line - 1) + &found.text))
+    }
+
+    /// The functions that call one of these, directly or indirectly.
+    pub fn callers<'s>(&'s self, of: &[&str]) -> Vec<&'s str> {
+        let mut callers = BTreeSet::new();
+        let mut waiting: Vec<&str> = of.to_vec();
+        while let Some(callee) = waiting.pop() {
+            for (name, definition) in &self.functions {
+                if definition.calls.iter().any(|called| called == callee) && callers.insert(name.as_str()) {
+                    waiting.push(name);
+                }
+            }
+        }
+        callers.into_iter().collect()
     }
 }
 

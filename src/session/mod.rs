@@ -130,6 +130,16 @@ pub enum SessionError {
     Subject(String),
 }
 
+impl Outcome {
+    /// The name of the function that is defined, if one is.
+    pub fn defined(&self) -> Option<&str> {
+        match self {
+            Outcome::Defined { signature, .. } => Some(&signature.name),
+            _ => None,
+        }
+    }
+}
+
 impl Definition {
     /// The functions that it calls directly and that are not defined.
     fn missing<'d>(&'d self, session: &'d Session) -> impl Iterator<Item = &'d str> {

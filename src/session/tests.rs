@@ -45,6 +45,37 @@ fn values_and_functions_persist() {
     assert_eq!(texts(&mut session, "two(a)")[0], "out0 [-2., -5.]");
 }
 
+/// Cells of a notebook: each is a program of its own, which knows those before it.
+#[test]
+fn a_text_is_completed_to_a_program() {
+    let mut session = Session::default();
+    let mut run = |name: &str, text: &str| {
+        let program = crate::Program::parse_with(session.complete(name, text), &crate::Folder::default());
+        let program = program.map_err(|errors| errors.to_string())?;
+        session.enter_from(name, text, &Cancel::default()).map_err(|error| error.to_string())?;
+        Ok::<_, String>((program, session.callers(&["f"]).join(" ")))
+    };
+    let signatures = |program: &crate::Program| program.functions().map(ToString::to_string).collect::<Vec<_>>();
+    run("one", "\nuse nn (softmax)\n\nfn f(x: f32[n], y: f32) = softmax(x)").unwrap();
+    // The warning about `f` was given with its own text.
+    let (program, callers) = run("two", "fn g(x: f32[n]) = f(softmax(x), 1)").unwrap();
+    assert_eq!(signatures(&program), ["fn g(x: f32[n]) -> f32[n]"]);
+    assert!(program.warnings().is_empty(), "{}", program.warnings());
+    assert_eq!(callers, "g");
+    // A function replaces one that was picked, and one that others call.
+    let (_, callers) = run("three", "fn softmax(x: f32[n]) = log_softmax(x)\nuse nn (log_softmax)").unwrap();
+    assert_eq!(callers, "g");
+    let (_, callers) = run("four", "fn f(x: f32[n]) = x\nfn h(x: f32[n]) = 1 + f(log_softmax(x))").unwrap();
+    assert_eq!(callers, "g h");
+    let error = run("five", "fn k(x: f32[n]) = g(x)").unwrap_err();
+    assert!(error.contains("--> two:1:19"), "{error}");
+    assert!(run("six", "let x = 1").is_err());
+    assert_eq!(
+        session.definition("h"),
+        Some(("four".to_owned(), "\nfn h(x: f32[n]) = 1 + f(log_softmax(x))".to_owned()))
+    );
+}
+
 /// A value that is printed can be entered again, with a type in front, and has the same bits.
 #[test]
 fn values_can_be_entered_again() {

@@ -46,6 +46,12 @@ impl Line {
         self.what == other.what && self.picked == other.picked
     }
 
+    /// The line without some of the names that it picks, if that leaves one.
+    pub(super) fn without(&self, removed: impl Fn(&str) -> bool) -> Option<Line> {
+        let picked: Vec<String> = self.picked.iter().filter(|name| !removed(name)).cloned().collect();
+        (picked.is_empty() == self.picked.is_empty()).then(|| Line { picked, ..self.clone() })
+    }
+
     /// The line as a program in a folder has it; `None` stands for the current folder.
     pub(super) fn written(&self, folder: Option<&Path>) -> String {
         let what = match &self.what {
