@@ -1,10 +1,12 @@
 """Measures functions on a cluster of Dask, on this machine, against the library alone.
 
-    python bench/dask.py
+    python bench/cluster.py
 
 Two workers with a thread each stand against one call with two threads, the array being in the
-memory of the workers before and after. Needs the Python package and Dask with its cluster; both
-take turns, and the best of several rounds counts.
+memory of the workers before and after. Its blocks go to the workers in turn, so that each has half
+of them, and with each block those of other arrays that belong to it; `--scattered` leaves their
+places to Dask. Needs the Python package and Dask with its cluster; both take turns, and the best of
+several rounds counts.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import dask
 import dask.array as da
 import fuseloop as fl
 import numpy as np
@@ -69,24 +72,32 @@ def in_blocks(client: Client, function: Any, *args: Any, last: Callable[[int], A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--scattered", action="store_true")
+    options = parser.parse_args()
+    rounds = options.rounds
     warnings.simplefilter("ignore")
     module = fl.compile(SOURCE)
     rng = np.random.default_rng(1)
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
     with cluster, Client(cluster) as client:
 
+        workers = sorted(client.scheduler_info()["workers"])
+
+        def of_block(key: Any) -> str | None:
+            return workers[key[1] % len(workers)] if isinstance(key, tuple) else None
+
         def there(array: Any, chunks: Any) -> Any:
-            lazy = client.persist(da.from_array(array, chunks=chunks))
+            with dask.annotate(**({} if options.scattered else {"workers": of_block})):
+                lazy = client.persist(da.from_array(array, chunks=chunks), optimize_graph=False)
             wait(lazy)
             return lazy
 
         n = 1 << 27
-        options = [rng.uniform(low, high, n) for low, high in ((10, 50), (10, 50), (0.2, 2))]
-        blocks = [there(array, n // 8) for array in options]
+        given = [rng.uniform(low, high, n) for low, high in ((10, 50), (10, 50), (0.2, 2))]
+        blocks = [there(array, n // 8) for array in given]
         alone, apart = best(
             rounds,
-            lambda: module.black_scholes(*options, 0.05, 0.2, threads=2),
+            lambda: module.black_scholes(*given, 0.05, 0.2, threads=2),
             in_blocks(client, module.black_scholes, *blocks, 0.05, last=lambda k: 0.2 + k / 1000),
         )
         print(f"Black-Scholes, {n} options, 8 blocks: {alone:.3f} s alone, {apart:.3f} s on workers: {apart / alone:.2f}")
