@@ -14,10 +14,14 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
+use smallvec::{SmallVec, smallvec};
 
 use crate::device::{self, OnDevice};
 use crate::dlpack::{self, MAX_RANK};
 use crate::error::{numpy_name, refused};
+
+/// One thing for each axis, argument or result. Few calls have more of them than fit in place.
+pub(crate) type Few<T> = SmallVec<[T; 4]>;
 
 /// The library that the results of a call go to: that of its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,8 +45,7 @@ pub(crate) enum Argument<'py> {
 pub(crate) struct View<'py> {
     pub(crate) dtype: Dtype,
     pub(crate) home: Home,
-    rank: usize,
-    shape: [usize; MAX_RANK],
+    shape: Few<usize>,
     data: *mut u8,
     len: usize,
     writable: bool,
@@ -76,7 +79,8 @@ impl<'py> View<'py> {
             let dlpack::Lent { dtype, rank, shape, data, owner } = lent;
             let owner = Owner::Tensor { _tensor: owner };
             // JAX's arrays are immutable.
-            return View::new((dtype, home), (rank, shape), data, home != Home::Jax, owner, name, py);
+            let shape = Few::from_slice(&shape[..rank]);
+            return View::new((dtype, home), shape, data, home != Home::Jax, owner, name, py);
         }
         if is_scalar_of_numpy(object) {
             // SAFETY: `object` is a NumPy scalar, and this makes an array without axes from it.
@@ -123,32 +127,29 @@ impl<'py> View<'py> {
         if rank > MAX_RANK {
             return Err(refused(py, format!("`{name}` has {rank} axes, more than {MAX_RANK}"), "reshape it"));
         }
-        let mut shape = [0; MAX_RANK];
-        for (axis, length) in shape[..rank].iter_mut().enumerate() {
-            // SAFETY: an array has as many lengths as axes, none below 0.
-            *length = unsafe { *array.dimensions.add(axis) } as usize;
-        }
+        // SAFETY: an array has as many lengths as axes, none below 0.
+        let shape = (0..rank).map(|axis| unsafe { *array.dimensions.add(axis) } as usize).collect();
         let writable = array.flags & flags::NPY_ARRAY_WRITEABLE != 0;
         let data = array.data.cast();
-        View::new((dtype, Home::NumPy), (rank, shape), data, writable, Owner::Object { _object: object }, name, py)
+        View::new((dtype, Home::NumPy), shape, data, writable, Owner::Object { _object: object }, name, py)
     }
 
     fn new(
         (dtype, home): (Dtype, Home),
-        (rank, shape): (usize, [usize; MAX_RANK]),
+        shape: Few<usize>,
         data: *mut u8,
         writable: bool,
         owner: Owner<'py>,
         name: &str,
         py: Python<'py>,
     ) -> PyResult<View<'py>> {
-        let count = shape[..rank].iter().try_fold(1usize, |count, &length| count.checked_mul(length));
-        let empty = shape[..rank].contains(&0);
+        let count = shape.iter().try_fold(1usize, |count, &length| count.checked_mul(length));
+        let empty = shape.contains(&0);
         let len = if empty { Some(0) } else { count.and_then(|count| count.checked_mul(dtype.bytes())) };
         let Some(len) = len else {
             return Err(refused(py, format!("`{name}` is larger than memory can be"), "pass a smaller array"));
         };
-        Ok(View { dtype, home, rank, shape, data, len, writable, _owner: owner })
+        Ok(View { dtype, home, shape, data, len, writable, _owner: owner })
     }
 
     /// A view of one number.
@@ -158,20 +159,7 @@ impl<'py> View<'py> {
         bytes[..array.bytes().len()].copy_from_slice(array.bytes());
         let (data, len) = (bytes.as_mut_ptr(), array.bytes().len());
         let owner = Owner::Number(bytes);
-        View {
-            dtype: value.dtype(),
-            home: Home::NumPy,
-            rank: 0,
-            shape: [0; MAX_RANK],
-            data,
-            len,
-            writable: false,
-            _owner: owner,
-        }
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape[..self.rank]
+        View { dtype: value.dtype(), home: Home::NumPy, shape: Few::new(), data, len, writable: false, _owner: owner }
     }
 
     /// The elements, to be read.
@@ -180,7 +168,7 @@ impl<'py> View<'py> {
         // writes to them during the call is what the documentation asks of the caller, as NumPy
         // does where it releases the interpreter's lock.
         let bytes = if self.len == 0 { &[] } else { unsafe { slice::from_raw_parts(self.data, self.len) } };
-        ArrayRef::new(self.dtype, self.shape(), bytes)
+        ArrayRef::new(self.dtype, &self.shape, bytes)
             .map_err(|e| refused(py, format!("`{name}`: {e}"), format!("pass {name}.astype(bool)")))
     }
 
@@ -191,7 +179,7 @@ impl<'py> View<'py> {
         }
         // SAFETY: as in `read`, and `apart` has found that no other argument of the call overlaps.
         let bytes = if self.len == 0 { &mut [] } else { unsafe { slice::from_raw_parts_mut(self.data, self.len) } };
-        ArrayMut::new(self.dtype, &self.shape[..self.rank], bytes)
+        ArrayMut::new(self.dtype, &self.shape, bytes)
             .map_err(|e| refused(py, format!("`{name}`: {e}"), "pass another array"))
     }
 
@@ -204,7 +192,7 @@ impl<'py> View<'py> {
     pub(crate) fn number(&self, py: Python<'_>, name: &str) -> PyResult<Option<Scalar>> {
         let array = self.read(py, name)?;
         let mut word = [0; 8];
-        if self.rank > 0 {
+        if !self.shape.is_empty() {
             return Ok(None);
         }
         word[..self.len].copy_from_slice(array.bytes());
@@ -374,19 +362,14 @@ impl<'py> Argument<'py> {
             Argument::View(view) => Ok(view),
             Argument::Device(_) => Err(elsewhere(py, name)),
             Argument::Number(number) => {
-                let text = match number.is_exact_instance_of::<PyBool>() {
-                    true => number.is_truthy()?.to_string(),
-                    false => number.str()?.to_string(),
-                };
-                let value = scalar(&number, dtype, &text).filter(|value| !overflowed(*value, &text));
-                let value = value.ok_or_else(|| {
-                    let message = format!("`{name}` is {dtype}, {text} is not a value of that type");
+                let Some(value) = scalar(&number, dtype)? else {
+                    let message = format!("`{name}` is {dtype}, {} is not a value of that type", written(&number)?);
                     let help = format!(
                         "pass numpy.{}(...) of it, or declare the parameter otherwise",
                         numpy_name(&dtype.to_string())
                     );
-                    refused(number.py(), message, help)
-                })?;
+                    return Err(refused(number.py(), message, help));
+                };
                 Ok(View::of_number(value))
             }
         }
@@ -408,19 +391,34 @@ pub(crate) fn elsewhere(py: Python<'_>, name: &str) -> PyErr {
     refused(py, message, "keep all arrays of a call on the GPU, or none")
 }
 
+/// A number of Python as the language writes it.
+fn written(number: &Bound<'_, PyAny>) -> PyResult<String> {
+    match number.is_exact_instance_of::<PyBool>() {
+        true => Ok(number.is_truthy()?.to_string()),
+        false => Ok(number.str()?.to_string()),
+    }
+}
+
 /// A number of Python as one of a type, without a change of kind: no float becomes an integer, and
-/// a truth value stays one.
-fn scalar(number: &Bound<'_, PyAny>, dtype: Dtype, text: &str) -> Option<Scalar> {
+/// a truth value stays one. `None` if it is none, or too large.
+fn scalar(number: &Bound<'_, PyAny>, dtype: Dtype) -> PyResult<Option<Scalar>> {
     let is_bool = number.is_exact_instance_of::<PyBool>();
     if is_bool != (dtype == Dtype::Bool) {
-        return None;
+        return Ok(None);
     }
-    match dtype {
-        Dtype::F64 => Some(Scalar::F64(number.extract().ok()?)),
-        #[expect(clippy::cast_possible_truncation, reason = "a number takes the precision of its parameter")]
-        Dtype::F32 => Some(Scalar::F32(number.extract::<f64>().ok()? as f32)),
-        _ => Scalar::parse(dtype, text),
-    }
+    Ok(match dtype {
+        Dtype::F64 => number.extract().ok().map(Scalar::F64),
+        Dtype::F32 => {
+            let wide: Option<f64> = number.extract().ok();
+            #[expect(clippy::cast_possible_truncation, reason = "a number takes the precision of its parameter")]
+            let narrow = wide.map(|wide| (wide, wide as f32));
+            narrow.filter(|(wide, narrow)| wide.is_infinite() || !narrow.is_infinite()).map(|(_, n)| Scalar::F32(n))
+        }
+        _ => {
+            let text = written(number)?;
+            Scalar::parse(dtype, &text).filter(|value| !overflowed(*value, &text))
+        }
+    })
 }
 
 /// Whether a finite number became infinite.
@@ -428,8 +426,6 @@ fn overflowed(value: Scalar, text: &str) -> bool {
     let infinite = match value {
         Scalar::F16(v) => v.is_infinite(),
         Scalar::Bf16(v) => v.is_infinite(),
-        Scalar::F32(v) => v.is_infinite(),
-        Scalar::F64(v) => v.is_infinite(),
         _ => false,
     };
     infinite && !text.contains("inf")
@@ -520,12 +516,12 @@ pub(crate) fn of_numpy<'py>(py: Python<'py>, mut array: Array) -> PyResult<Bound
 }
 
 /// The arrays that `out` names, one for each result.
-pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str], device: Device) -> PyResult<Vec<Argument<'py>>> {
-    let given: Vec<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
+pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str], device: Device) -> PyResult<Few<Argument<'py>>> {
+    let given: Few<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => match out.cast::<PyList>() {
             Ok(list) => list.iter().collect(),
-            Err(_) => vec![out.clone()],
+            Err(_) => smallvec![out.clone()],
         },
     };
     let read = |(at, object): (usize, &Bound<'py, PyAny>)| {

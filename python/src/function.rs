@@ -9,9 +9,9 @@ use fuseloop::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
-use crate::arrays::{self, Argument, Home, View};
+use crate::arrays::{self, Argument, Few, Home, View};
 use crate::blocks::{self, Stage};
 use crate::device;
 use crate::error;
@@ -32,6 +32,8 @@ use crate::reports::{Benchmark, Explanation};
 pub(crate) struct Function {
     text: Arc<Text>,
     name: String,
+    /// The types of the parameters as the program writes them.
+    declared: Vec<String>,
     narrow: Instance,
     /// The function for arguments in `f64`, if a parameter is a `float`.
     wide: Option<Instance>,
@@ -48,7 +50,7 @@ struct Instance {
 }
 
 impl Instance {
-    fn result_names(&self) -> Vec<&str> {
+    fn result_names(&self) -> Few<&str> {
         self.signature.results.iter().map(|slot| slot.name.as_str()).collect()
     }
 
@@ -76,7 +78,8 @@ impl Function {
         };
         let (comment, signature) = (source.comment(), narrow.signature.to_string());
         let gap = if comment.is_empty() { "" } else { "\n\n" };
-        let function = Function { text: Arc::clone(text), name: name.to_owned(), narrow, wide, tuple };
+        let declared = narrow.signature.params.iter().map(fuseloop::Slot::ty).collect();
+        let function = Function { text: Arc::clone(text), name: name.to_owned(), declared, narrow, wide, tuple };
         let function = Bound::new(py, function)?;
         // In the dictionary of the object these come before those of the class.
         function.setattr("__name__", name)?;
@@ -135,17 +138,17 @@ impl Function {
     /// The arguments in the order of the parameters, with `out`, `threads` and `stream`.
     fn arguments<'py>(&self, args: &Bound<'py, PyTuple>, kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Given<'py>> {
         let params = &self.narrow.signature.params;
-        let mut objects: Vec<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
+        let mut objects: Few<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
         let (mut out, mut threads, mut stream) = (None, 0, None);
         for (key, value) in kwargs.into_iter().flatten() {
-            let key: String = key.extract()?;
-            match key.as_str() {
+            let key = key.cast_into::<PyString>()?;
+            match key.to_str()? {
                 "out" => out = Some(value).filter(|value| !value.is_none()),
                 "threads" => threads = if value.is_none() { 0 } else { value.extract()? },
-                "stream" if params.iter().all(|slot| slot.name != key) => {
+                "stream" if params.iter().all(|slot| slot.name != "stream") => {
                     stream = Some(value).filter(|value| !value.is_none());
                 }
-                _ => {
+                key => {
                     let Some(at) = params.iter().position(|slot| slot.name == key) else {
                         let message = format!("{}() has no parameter `{key}`: {}", self.name, self.narrow.signature);
                         return Err(PyTypeError::new_err(message));
@@ -163,10 +166,11 @@ impl Function {
                 format!("{}() takes {} arguments, {found} given: {}", self.name, params.len(), self.narrow.signature);
             return Err(PyTypeError::new_err(message));
         }
-        let read = |(object, slot): (Option<Bound<'py, PyAny>>, &fuseloop::Slot)| {
-            Argument::of(&object.expect("all were counted"), &slot.name, &slot.ty(), self.text.options.device)
+        let declared = params.iter().zip(&self.declared);
+        let read = |(object, (slot, declared)): (Option<Bound<'py, PyAny>>, (&fuseloop::Slot, &String))| {
+            Argument::of(&object.expect("all were counted"), &slot.name, declared, self.text.options.device)
         };
-        let arguments = objects.into_iter().zip(params).map(read).collect::<PyResult<Vec<_>>>()?;
+        let arguments = objects.into_iter().zip(declared).map(read).collect::<PyResult<Vec<_>>>()?;
         Ok(Given { arguments, out, threads, stream })
     }
 
@@ -239,8 +243,8 @@ impl Function {
 
     /// The type of each parameter.
     #[getter]
-    fn params(&self) -> Vec<String> {
-        self.narrow.signature.params.iter().map(fuseloop::Slot::ty).collect()
+    fn params(&self) -> &[String] {
+        &self.declared
     }
 
     /// The type of each result.
@@ -356,9 +360,9 @@ impl Function {
         let views = arguments.into_iter().zip(params).map(|(argument, slot)| argument.view(py, &slot.name, slot.dtype));
         let views = views.collect::<PyResult<Vec<View<'py>>>>()?;
         let read = |(view, slot): (_, &fuseloop::Slot)| View::read(view, py, &slot.name);
-        let inputs = views.iter().zip(params).map(read).collect::<PyResult<Vec<ArrayRef<'_>>>>()?;
+        let inputs = views.iter().zip(params).map(read).collect::<PyResult<Few<ArrayRef<'_>>>>()?;
         let Some(out) = out else {
-            let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(&inputs, options))?;
+            let arrays: Vec<Array> = self.run(py, threads, |options| kernel.call_with(inputs.as_slice(), options))?;
             let home = home(views.iter().map(|view| view.home));
             return self.returned(py, arrays.into_iter().map(|array| arrays::result(py, array, home)));
         };
@@ -369,12 +373,12 @@ impl Function {
             Argument::View(view) => Ok(view),
             _ => Err(arrays::elsewhere(py, name(at))),
         });
-        let mut outs = outs.collect::<PyResult<Vec<View<'py>>>>()?;
-        let addresses = |views: &[View<'_>]| views.iter().map(View::addresses).collect::<Vec<_>>();
+        let mut outs = outs.collect::<PyResult<Few<View<'py>>>>()?;
+        let addresses = |views: &[View<'_>]| views.iter().map(View::addresses).collect::<Few<_>>();
         self.hold_apart(py, &addresses(&outs), &addresses(&views), &names)?;
         let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
-        let mut written = written.collect::<PyResult<Vec<ArrayMut<'_>>>>()?;
-        self.run(py, threads, |options| kernel.call_into_with(&inputs, &mut written, options))?;
+        let mut written = written.collect::<PyResult<Few<ArrayMut<'_>>>>()?;
+        self.run(py, threads, |options| kernel.call_into_with(inputs.as_slice(), written.as_mut_slice(), options))?;
         Ok(out)
     }
 
