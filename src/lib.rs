@@ -55,8 +55,9 @@
 //! | [`files`], [`values`], [`print`](mod@print) | array files, arguments as text, arrays as text |
 //!
 //! All features but `ndarray` are on by default. A program that embeds the library for its CPU code
-//! alone leaves them out with `default-features = false`. It then has about half as many
-//! dependencies, and takes a quarter less time to build.
+//! alone leaves them out with `default-features = false`. It then consists of 60 crates in place of
+//! 104, and takes 28 % less processor time to build: 91 seconds against 126, without optimization.
+//! Most of the rest goes to Cranelift and the compiler, which no program does without.
 //!
 //! | feature | adds |
 //! |---|---|
