@@ -37,7 +37,7 @@ impl Leaf {
         self.for_each_step(steps, &mut |step| {
             found |= match step {
                 LeafStep::Value(value) => *value == id,
-                LeafStep::Nest(nest) => nest.reductions.iter().any(|r| r.result == id),
+                LeafStep::Nest(nest) => nest.accumulators.iter().any(|a| a.result == id),
                 LeafStep::Branch(branch) => branch.results.iter().any(|(result, _)| *result == id),
                 LeafStep::While(steps) => steps.state.iter().any(|s| s.result == id),
                 LeafStep::Store { .. } | LeafStep::Scalar(..) => false,

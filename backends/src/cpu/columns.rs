@@ -15,12 +15,12 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::nest::{BufferId, Extent, IndexId};
 use ir::sched::Tiles;
-use ir::{BinaryOp, Dtype, Size};
+use ir::{Dtype, Size};
 
 use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
 use super::formula::{Formula, Rule};
-use super::lanes128::{self, Elements, GROUP, Lanes128, Operands, Registers, is_wide, vector};
+use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, is_wide, vector};
 use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
 use super::nest::Axis;
 use super::strips::Strips;
@@ -183,8 +183,11 @@ pub(super) fn uses(leaf: &Leaf, phases: &[Phase<'_>]) -> Vec<BTreeSet<LeafId>> {
             Phase::Line(steps) => scan(steps),
             Phase::Nest(nest) => {
                 scan(&nest.body);
-                uses.extend(nest.reductions.iter().map(|r| r.input));
-                defined.extend(nest.reductions.iter().map(|r| r.result));
+                for a in &nest.accumulators {
+                    uses.insert(a.next);
+                    uses.extend(a.blocks.map(|blocks| blocks.input));
+                    defined.insert(a.result);
+                }
             }
         }
         uses.retain(|id| before.contains(id));
@@ -251,22 +254,22 @@ impl Phases<'_> {
         let axes = axes(e, nest);
         let Some((first, others)) = axes.split_first() else { return };
         let sums: Vec<Value> = nest
-            .reductions
+            .accumulators
             .iter()
-            .map(|r| self.kept.get(&r.result).copied().unwrap_or_else(|| e.scratch(MOST as usize * 8)))
+            .map(|a| self.kept.get(&a.result).copied().unwrap_or_else(|| e.scratch(MOST as usize * 8)))
             .collect();
         let levels: Vec<Option<Value>> = nest
-            .reductions
+            .accumulators
             .iter()
-            .map(|r| r.is_ordered().then(|| e.scratch(MOST as usize * LEVELS * lane_bytes(r.fold.dtype))))
+            .map(|a| a.blocks.map(|_| e.scratch(MOST as usize * LEVELS * lane_bytes(a.dtype))))
             .collect();
         let uses = self.uses[number].iter().filter(|id| self.kept.contains_key(id));
         let groups = groups_of(self.leaf, nest, uses.map(|id| registers(self.leaf.values[*id].0)).sum());
-        if !nest.reductions.is_empty() {
+        if !nest.accumulators.is_empty() {
             self.groups(e, groups, &mut |l| {
-                for (r, memory) in nest.reductions.iter().zip(&sums) {
-                    let empty = l.constant(r.fold.identity());
-                    l.store_lanes(*memory, r.fold.dtype, &empty);
+                for (a, memory) in nest.accumulators.iter().zip(&sums) {
+                    let empty = l.constant(a.identity);
+                    l.store_lanes(*memory, a.dtype, &empty);
                 }
             });
         }
@@ -286,15 +289,15 @@ impl Phases<'_> {
             self.groups(e, groups, &mut |l| {
                 let mut done = self.restore(l, number);
                 let mut state = vec![before];
-                for (r, memory) in nest.reductions.iter().zip(&sums) {
-                    state.extend(l.load_lanes(*memory, r.fold.dtype));
+                for (a, memory) in nest.accumulators.iter().zip(&sums) {
+                    state.extend(l.load_lanes(*memory, a.dtype));
                 }
                 let levels = l.levels_at(nest, &levels);
                 let last = l.iterate(nest, &axes, Some(rows.clone()), &levels, &state, &mut done);
                 let mut last = &last[1..];
-                for (r, memory) in nest.reductions.iter().zip(&sums) {
-                    let (sum, rest) = last.split_at(l.registers(r.fold.dtype));
-                    l.store_lanes(*memory, r.fold.dtype, &sum.to_vec());
+                for (a, memory) in nest.accumulators.iter().zip(&sums) {
+                    let (sum, rest) = last.split_at(l.registers(a.dtype));
+                    l.store_lanes(*memory, a.dtype, &sum.to_vec());
                     last = rest;
                 }
             });
@@ -303,11 +306,11 @@ impl Phases<'_> {
         if levels.iter().any(Option::is_some) {
             let count = e.b.ins().imul(first.extent, inner);
             self.groups(e, groups, &mut |l| {
-                for ((r, memory), levels) in nest.reductions.iter().zip(&sums).zip(l.levels_at(nest, &levels)) {
+                for ((a, memory), levels) in nest.accumulators.iter().zip(&sums).zip(l.levels_at(nest, &levels)) {
                     let Some(levels) = levels else { continue };
-                    let sum = l.load_lanes(*memory, r.fold.dtype);
+                    let sum = l.load_lanes(*memory, a.dtype);
                     let result = finish(l.e, nest, &levels, &sum, count);
-                    l.store_lanes(*memory, r.fold.dtype, &result);
+                    l.store_lanes(*memory, a.dtype, &result);
                 }
             });
         }
@@ -362,10 +365,10 @@ fn registers(dtype: Dtype) -> i64 {
 /// given `uses` registers per group, but fewer for long bodies, because their iterations overlap
 /// anyway.
 pub(super) fn groups_of(leaf: &Leaf, nest: &Nest, uses: i64) -> i64 {
-    let sums: i64 = nest.reductions.iter().map(|r| registers(r.fold.dtype)).sum();
+    let sums: i64 = nest.accumulators.iter().map(|a| registers(a.dtype)).sum();
     let by_weight = match leaf.weight_of(&nest.body) {
-        0..=8 => 8,
-        9..=24 => 4,
+        0..=9 => 8,
+        10..=25 => 4,
         _ => 1,
     };
     // Of 16 registers, about 10 are left for accumulators and values of earlier phases. Round down
@@ -411,8 +414,8 @@ impl Lanes128<'_, '_> {
     /// The pairwise levels of a nest's reductions for the current columns.
     fn levels_at(&mut self, nest: &Nest, memory: &[Option<Value>]) -> Vec<Option<Levels>> {
         let mut levels = vec![];
-        for (r, memory) in nest.reductions.iter().zip(memory) {
-            levels.push(memory.map(|memory| self.levels_of(r.fold, memory)));
+        for (a, memory) in nest.accumulators.iter().zip(memory) {
+            levels.push(a.blocks.zip(*memory).map(|(blocks, memory)| self.levels_of(blocks.fold, memory)));
         }
         levels
     }
@@ -428,23 +431,23 @@ impl Lanes128<'_, '_> {
         let axes = axes(self.e, nest);
         let mut levels = vec![];
         let mut state = vec![self.e.int(0)];
-        for r in &nest.reductions {
-            let (ty, registers) = (vector(r.fold.dtype, false), self.registers(r.fold.dtype));
-            levels.push(r.is_ordered().then(|| {
+        for a in &nest.accumulators {
+            let (ty, registers) = (vector(a.dtype, false), self.registers(a.dtype));
+            levels.push(a.blocks.map(|blocks| {
                 let slots = self.e.scratch(LEVELS * registers * 16);
-                Levels::of(r.fold, ty, registers, slots)
+                Levels::of(blocks.fold, ty, registers, slots)
             }));
-            state.extend(self.constant(r.fold.identity()));
+            state.extend(self.constant(a.identity));
         }
         let last = self.iterate(nest, &axes, None, &levels, &state, done);
         let mut sums = &last[1..];
-        for (r, levels) in nest.reductions.iter().zip(&levels) {
-            let (sum, rest) = sums.split_at(self.registers(r.fold.dtype));
+        for (a, levels) in nest.accumulators.iter().zip(&levels) {
+            let (sum, rest) = sums.split_at(self.registers(a.dtype));
             let result = match levels {
                 Some(levels) => finish(self.e, nest, levels, sum, last[0]),
                 None => sum.to_vec(),
             };
-            done.set(r.result, result);
+            done.set(a.result, result);
             sums = rest;
         }
     }
@@ -463,28 +466,28 @@ impl Lanes128<'_, '_> {
         let at = self.at;
         let mut body = |e: &mut Emitter<'_>, state: &[Value]| {
             let mut l = Lanes128 { e, at };
+            let mut rest = &state[1..];
+            for a in &nest.accumulators {
+                let (own, others) = rest.split_at(l.registers(a.dtype));
+                done.set(a.current, own.to_vec());
+                rest = others;
+            }
             at.leaf.emit_steps(&nest.body, &mut l, done);
             let number = state[0];
             let next = l.e.b.ins().iadd_imm_s(number, 1);
             let mut new = vec![next];
-            let mut sums = &state[1..];
-            for (r, levels) in nest.reductions.iter().zip(levels) {
-                let x = done.get(r.input);
-                let x = if r.fold.dtype == Dtype::Bool { l.mask(&x, false) } else { x };
-                let (old, rest) = sums.split_at(x.len());
-                let op: BinaryOp = r.fold.primitive();
-                let sum = l.each2(&old.to_vec(), &x, |l, a, b| lanes128::binary(l.e, op, r.fold.dtype, a, b));
-                new.extend(match levels {
+            for (a, levels) in nest.accumulators.iter().zip(levels) {
+                let sum = l.one_form(a.next, done.get(a.next));
+                new.extend(match (levels, a.blocks) {
                     // The elements are partial results already: push each, and leave the
                     // accumulator as it is.
-                    Some(levels) if nest.joins => {
-                        levels.push(l.e, number, &x);
-                        old.to_vec()
+                    (Some(levels), Some(blocks)) if nest.joins => {
+                        levels.push(l.e, number, &done.get(blocks.input));
+                        done.get(a.current)
                     }
-                    Some(levels) => levels.block(l.e, &sum, number, next),
-                    None => sum,
+                    (Some(levels), _) => levels.block(l.e, &sum, number, next),
+                    (None, _) => sum,
                 });
-                sums = rest;
             }
             new
         };

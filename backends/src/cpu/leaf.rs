@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cranelift_codegen::entity::{PrimaryMap, entity_impl};
 use ir::linear::Linear;
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Reduction, Role, Single, Statement, Subscript,
+    Block, BufferId, Extent, FunctionId, IndexId, Input, Loop, LoopKind, Op, Reduction, Role, Statement, Subscript,
     ValueId,
 };
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, UnaryOp, visit};
 
 use super::branch::{Arm, Branch};
 use super::emit::Emitter;
-use super::fold::Fold;
+use super::fold::{Fold, Merging};
 use super::nest::mentions;
 use super::whiles::{Steps, carries};
 
@@ -64,22 +64,32 @@ pub(super) enum LeafStep {
 pub(super) struct Nest {
     pub(super) dims: Vec<(IndexId, Extent)>,
     pub(super) body: Vec<LeafStep>,
-    pub(super) reductions: Vec<NestReduction>,
+    pub(super) accumulators: Vec<Accumulator>,
     /// Whether it combines partial results of blocks.
     pub(super) joins: bool,
 }
 
-/// A reduction of a [`Nest`], in the order by blocks if the order matters.
-pub(super) struct NestReduction {
-    pub(super) fold: Fold,
-    pub(super) input: LeafId,
+/// A value that a [`Nest`] carries: the state of one of its reductions, or a part of it.
+#[derive(Clone)]
+pub(super) struct Accumulator {
+    pub(super) dtype: Dtype,
+    /// Its value before the first element.
+    pub(super) identity: Scalar,
+    /// Its value before an element, which the body sees, and after it.
+    pub(super) current: LeafId,
+    pub(super) next: LeafId,
+    /// Its value after the last element.
     pub(super) result: LeafId,
+    /// If the reduction is in the order by blocks, how it combines their results.
+    pub(super) blocks: Option<Blocks>,
 }
 
-impl NestReduction {
-    pub(super) fn is_ordered(&self) -> bool {
-        self.fold.op.depends_on_order(self.fold.dtype)
-    }
+/// A reduction in the order by blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    pub(super) fold: Fold,
+    /// The element, which is the result of a block already if the loop joins these.
+    pub(super) input: LeafId,
 }
 
 /// The definition of a value.
@@ -321,7 +331,10 @@ impl Leaf {
                 Some(*access)
             }
             LeafStep::Nest(nest) => {
-                nest.reductions.iter().for_each(|r| visit(r.input));
+                for accumulator in &nest.accumulators {
+                    visit(accumulator.next);
+                    accumulator.blocks.iter().for_each(|blocks| visit(blocks.input));
+                }
                 None
             }
             LeafStep::Branch(branch) => {
@@ -497,7 +510,6 @@ impl Build<'_, '_> {
             Extent::Affine(affine) => affine.coefficient(self.index).is_zero(),
             Extent::Value(v) => !matches!(self.name(*v), Name::Varying(_)),
         });
-        let reductions: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
         if !same || !reductions.iter().all(|r| matches!(r.order, Order::Blocks | Order::Free)) {
             return None;
         }
@@ -506,23 +518,71 @@ impl Build<'_, '_> {
         let outer = std::mem::take(&mut self.leaf.steps);
         let inside = std::mem::replace(&mut self.inside, true);
         let straight = self.block(&l.body, true);
-        let inputs: Vec<LeafId> = reductions.iter().map(|r| self.varying(r.input)).collect();
+        let accumulators: Option<Vec<Vec<Accumulator>>> =
+            reductions.iter().map(|r| self.accumulators(r, &l.dims)).collect();
         self.inside = inside;
         let body = std::mem::replace(&mut self.leaf.steps, outer);
         // Values that were broadcast inside of the loop are not defined after it, if it has no
         // iterations.
         self.splats = splats;
         straight?;
-        let mut found = vec![];
-        for (r, input) in reductions.iter().zip(inputs) {
-            let fold = Fold { op: r.monoid, dtype: self.e.dtype(r.input) };
-            let result = self.leaf.values.push((fold.dtype, Inst::Result));
-            self.names.insert(r.result, Name::Varying(result));
-            found.push(NestReduction { fold, input, result });
+        let accumulators = accumulators?.concat();
+        let results = reductions.iter().flat_map(|r| &r.results);
+        for (value, accumulator) in results.zip(&accumulators) {
+            self.names.insert(*value, Name::Varying(accumulator.result));
         }
         let joins = l.dims.iter().any(|(index, _)| self.e.unit.part.joins.contains(index));
-        self.leaf.steps.push(LeafStep::Nest(Nest { dims: l.dims.clone(), body, reductions: found, joins }));
+        self.leaf.steps.push(LeafStep::Nest(Nest { dims: l.dims.clone(), body, accumulators, joins }));
         Some(())
+    }
+
+    /// The state of a reduction over some dims, and the steps that merge an element into it.
+    fn accumulators(&mut self, r: &Reduction, dims: &[(IndexId, Extent)]) -> Option<Vec<Accumulator>> {
+        let mut inputs = vec![];
+        for input in &r.inputs {
+            inputs.push(match input {
+                Input::Value(value) => self.varying(*value),
+                Input::Number => {
+                    let base = number(dims)?;
+                    self.push(Dtype::I64, Inst::Affine { base, coefficient: Size::constant(0) })
+                }
+            });
+        }
+        let merging = Merging::of(self.e.scope.dtypes, r);
+        let identity: Vec<Scalar> = match merging {
+            Merging::Fold(fold) => vec![fold.identity()],
+            Merging::Reducer(id) => self.e.unit.program.reducers[id].identity.clone(),
+        };
+        let dtypes = merging.dtypes(self.e.unit.program);
+        let mut result = |dtype: &Dtype| self.leaf.values.push((*dtype, Inst::Result));
+        let current: Vec<LeafId> = dtypes.iter().map(&mut result).collect();
+        let last: Vec<LeafId> = dtypes.iter().map(&mut result).collect();
+        let mut blocks = None;
+        let next = match merging {
+            Merging::Fold(fold) => {
+                let joined = Inst::Binary(fold.primitive(), current[0], inputs[0]);
+                let ordered = merging.depends_on_order(self.e.unit.program);
+                blocks = ordered.then_some(Blocks { fold, input: inputs[0] });
+                vec![self.push(fold.dtype, joined)]
+            }
+            Merging::Reducer(id) => {
+                if merging.depends_on_order(self.e.unit.program) || dtypes.iter().any(|dtype| dtype.is_storage()) {
+                    return None;
+                }
+                let reducer = &self.e.unit.program.reducers[id];
+                let mut names: BTreeMap<ValueId, LeafId> =
+                    reducer.params.iter().copied().zip(current.iter().chain(&inputs).copied()).collect();
+                self.inline(&reducer.body, &reducer.values, &mut names)?;
+                reducer.results.iter().map(|value| names.get(value).copied()).collect::<Option<_>>()?
+            }
+        };
+        let mut all = vec![];
+        for (((dtype, identity), (current, next)), result) in
+            dtypes.into_iter().zip(identity).zip(current.into_iter().zip(next)).zip(last)
+        {
+            all.push(Accumulator { dtype, identity, current, next, result, blocks });
+        }
+        Some(all)
     }
 
     pub(super) fn dtype(&self, v: ValueId) -> Dtype {
@@ -705,4 +765,13 @@ impl Build<'_, '_> {
         self.leaf.accesses.push(Access { buffer, start, stride, gathered, inner: self.inside, spread });
         Some(self.leaf.accesses.len() - 1)
     }
+}
+
+/// The number of an iteration, row-major over some dims.
+fn number(dims: &[(IndexId, Extent)]) -> Option<Affine<IndexId>> {
+    let mut number = Affine::constant(0);
+    for (index, extent) in dims {
+        number = number.scale(extent.as_size()?).add(&Affine::index(*index));
+    }
+    Some(number)
 }

@@ -20,14 +20,14 @@ use ir::{Affine, Dtype, Size};
 use super::branch::Branch;
 use super::columns::{self, ColumnRange, MOST, Phase, Strip, again};
 use super::emit::Emitter;
-use super::fold::{LEVELS, ceil_div};
+use super::fold::{Fold, LEVELS, ceil_div};
 use super::lanes128::Operands;
 use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
 use super::nest::Axis;
 use super::wide::{self, Ready};
 
 /// The number of rows that a leaf processes at once, for bodies with at most this many operations.
-const AT_ONCE: [(usize, i64); 2] = [(6, 4), (16, 2)];
+const AT_ONCE: [(usize, i64); 2] = [(7, 4), (17, 2)];
 /// For a distance between rows in this range (in bytes), rows are processed one at a time. Several
 /// streams through the same page defeat the prefetcher (measured: half the speed), unless the rows
 /// share cache lines.
@@ -93,9 +93,8 @@ impl<'l> Strips<'l> {
                 }
                 Phase::Nest(nest) => {
                     let mut sums = vec![];
-                    for r in &nest.reductions {
-                        let dtype = r.fold.dtype;
-                        sums.push(kept.get(&r.result).copied().unwrap_or_else(|| e.local(dtype, MOST as usize)));
+                    for a in &nest.accumulators {
+                        sums.push(kept.get(&a.result).copied().unwrap_or_else(|| e.local(a.dtype, MOST as usize)));
                     }
                     let clear = if sums.is_empty() { None } else { Some(clear(e, leaf, nest, &sums)?) };
                     let rows =
@@ -118,7 +117,7 @@ impl<'l> Strips<'l> {
                     clear.iter().for_each(|leaf| leaf.run(e, strip.from, strip.to));
                     let axes = columns::axes(e, nest);
                     let Some((last, outer)) = axes.split_last() else { continue };
-                    if nest.reductions.iter().any(|r| r.is_ordered()) {
+                    if nest.accumulators.iter().any(|a| a.blocks.is_some()) {
                         self.blocks(e, down, last, strip);
                         continue;
                     }
@@ -140,18 +139,17 @@ impl<'l> Strips<'l> {
         let zero = e.int(0);
         // A single block needs no pairwise levels.
         let several = e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, axis.extent, BLOCK as i64);
-        let accumulators: Vec<(usize, Value, Value)> = nest
-            .reductions
+        let accumulators: Vec<(Fold, Value, Value)> = nest
+            .accumulators
             .iter()
-            .enumerate()
-            .filter(|(_, r)| r.is_ordered())
-            .map(|(k, r)| (k, e.base(sums[k]), e.scratch(MOST as usize * LEVELS * r.fold.dtype.bytes())))
+            .zip(sums)
+            .filter_map(|(a, sum)| Some((a.blocks?.fold, *sum)))
+            .map(|(fold, sum)| (fold, e.base(sum), e.scratch(MOST as usize * LEVELS * fold.dtype.bytes())))
             .collect();
         let each = |e: &mut Emitter<'_>, finish: bool, number: Value| {
-            for (k, memory, levels) in &accumulators {
-                let fold = nest.reductions[*k].fold;
+            for (fold, memory, levels) in &accumulators {
                 columns.groups(e, 1, &mut |l| {
-                    let levels = l.levels_of(fold, *levels);
+                    let levels = l.levels_of(*fold, *levels);
                     let sum = l.load_lanes(*memory, fold.dtype);
                     if finish {
                         let sum = levels.finish(l.e, number);
@@ -189,7 +187,7 @@ fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
     let mut all = wide::has_steps(e, leaf, &leaf.steps);
     for step in &leaf.steps {
         if let LeafStep::Nest(nest) = step {
-            let blocks = nest.reductions.iter().any(|r| r.is_ordered());
+            let blocks = nest.accumulators.iter().any(|a| a.blocks.is_some());
             all &= !(blocks && (nest.joins || nest.dims.len() != 1));
         }
     }
@@ -205,8 +203,8 @@ fn along(buffer: BufferId) -> Access {
 /// A leaf that initializes the accumulators.
 fn clear(e: &mut Emitter<'_>, leaf: &Leaf, nest: &Nest, sums: &[BufferId]) -> Option<Ready> {
     let mut part = PhaseBuilder::new(leaf, &BTreeSet::new(), &BTreeMap::new());
-    for (r, buffer) in nest.reductions.iter().zip(sums) {
-        let empty = part.push(r.fold.dtype, Inst::Constant(r.fold.identity()));
+    for (a, buffer) in nest.accumulators.iter().zip(sums) {
+        let empty = part.push(a.dtype, Inst::Constant(a.identity));
         part.store(along(*buffer), empty);
     }
     part.ready(e)
@@ -237,9 +235,9 @@ impl RowLoop {
         });
         let mut body = |count: i64| {
             let mut part = begin();
-            let mut sums: Vec<LeafId> = vec![];
-            for (k, r) in nest.reductions.iter().enumerate() {
-                sums.push(part.load(accumulator(k), r.fold.dtype));
+            let mut state: Vec<LeafId> = vec![];
+            for (k, a) in nest.accumulators.iter().enumerate() {
+                state.push(part.load(accumulator(k), a.dtype));
             }
             for number in 0..count {
                 part.row = Some((row, number));
@@ -249,14 +247,12 @@ impl RowLoop {
                     // The first row keeps the names, so that a body of one row needs no new values.
                     part.scalars = scalars.iter().map(|value| (*value, e.new_value(e.dtype(*value)))).collect();
                 }
+                part.names.extend(nest.accumulators.iter().map(|a| a.current).zip(state));
                 part.steps(&nest.body);
-                for (r, sum) in nest.reductions.iter().zip(&mut sums) {
-                    let joined = Inst::Binary(r.fold.primitive(), *sum, part.names[&r.input]);
-                    *sum = part.push(r.fold.dtype, joined);
-                }
+                state = nest.accumulators.iter().map(|a| part.names[&a.next]).collect();
             }
-            for (k, sum) in sums.into_iter().enumerate() {
-                part.store(accumulator(k), sum);
+            for (k, value) in state.into_iter().enumerate() {
+                part.store(accumulator(k), value);
             }
             part.ready(e)
         };

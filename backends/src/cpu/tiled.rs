@@ -180,7 +180,7 @@ impl Emitter<'_> {
             let LeafStep::Nest(nest) = step else { continue };
             let axes = columns::axes(self, nest);
             let groups = columns::groups_of(leaf, nest, 0);
-            let levels: Vec<_> = nest.reductions.iter().map(|_| None).collect();
+            let levels: Vec<_> = nest.accumulators.iter().map(|_| None).collect();
             let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
             columns.groups(self, groups, &mut |l| {
                 let mut state = vec![l.e.int(0)];

@@ -118,11 +118,7 @@ pub(super) fn has_steps(e: &Emitter<'_>, leaf: &Leaf, steps: &[LeafStep]) -> boo
             LeafStep::Store { access, value } => {
                 leaf.accesses[*access].contiguous() || isa != Isa::Avx2 && leaf.values[*value].0.bytes() >= 4
             }
-            LeafStep::Nest(nest) => nest.reductions.iter().all(|r| {
-                let joined = Inst::Binary(r.fold.primitive(), r.input, r.input);
-                has(&joined, r.fold.dtype)
-            }),
-            LeafStep::Branch(_) | LeafStep::Scalar(..) => true,
+            LeafStep::Nest(_) | LeafStep::Branch(_) | LeafStep::Scalar(..) => true,
             LeafStep::While(_) => false,
         };
     });
