@@ -7,6 +7,7 @@
 //! | `prepare` | expands contractions that the target does not keep whole, unrolls small loops |
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
 //! | `borders` | splits loops with branches at their borders into the interior and the borders |
+//! | `across` | runs inner loops across the rows of the loop around them |
 //! | `hoist` | hoists bounds checks of gathered indices out of loops |
 //! | `carry` | keeps elements that serial loops store in values, for their next iterations |
 //! | `jam` | runs several rows of a parallel loop together if each is a serial loop |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod across;
 pub mod borders;
 pub mod carry;
 pub mod checks;

@@ -7,6 +7,7 @@ use ir::nest::{Block, Op, Program, Statement};
 use ir::sched::{Machine, Scheduled, verify};
 use ir::verify::VerifyError;
 
+use crate::across::across;
 use crate::borders::borders;
 use crate::carry::carry;
 use crate::checks::hoist;
@@ -23,10 +24,11 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 6] = [
+pub const REWRITES: [(&str, Pass); 7] = [
     ("prepare", prepare),
     ("forward", forward),
     ("borders", borders),
+    ("across", across),
     ("hoist", hoist),
     ("carry", carry),
     ("jam", jam),

@@ -157,12 +157,12 @@ fn few(l: &Loop, most: i64) -> Option<Vec<(IndexId, i64)>> {
 }
 
 /// The values of the indices in each iteration, in order.
-fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<IndexId, i64>> {
+fn iterations(extents: &[(IndexId, i64)]) -> impl Iterator<Item = BTreeMap<IndexId, Size>> {
     (0..extents.iter().map(|(_, extent)| extent).product()).map(|number| {
         let mut at = BTreeMap::new();
         let mut rest: i64 = number;
         for (index, extent) in extents.iter().rev() {
-            at.insert(*index, rest % extent);
+            at.insert(*index, Size::constant(rest % extent));
             rest /= extent;
         }
         at
@@ -193,10 +193,15 @@ fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction], choice: &mut 
 
 /// One iteration of a straight-line body with its indices fixed. Returns the new names of its
 /// values.
-fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mut Block) -> BTreeMap<ValueId, ValueId> {
+pub fn copy(
+    values: &mut Values,
+    body: &Block,
+    at: &BTreeMap<IndexId, Size>,
+    out: &mut Block,
+) -> BTreeMap<ValueId, ValueId> {
     let fix = |affine: &mut Affine<IndexId>| {
-        *affine = affine
-            .substitute(&mut |i| at.get(&i).map_or_else(|| Affine::index(i), |v| Affine::size(Size::constant(*v))));
+        *affine =
+            affine.substitute(&mut |i| at.get(&i).map_or_else(|| Affine::index(i), |size| Affine::size(size.clone())));
     };
     let mut names = BTreeMap::new();
     let new = |names: &BTreeMap<ValueId, ValueId>, v: ValueId| names.get(&v).copied().unwrap_or(v);
@@ -233,7 +238,7 @@ fn copy(values: &mut Values, body: &Block, at: &BTreeMap<IndexId, i64>, out: &mu
 
 /// Combines the elements of a reduction in its order. There are fewer than a block, or than the
 /// lanes of a chunk.
-fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
+pub fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
     // At most one element for each lane, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
     let dtype = values[r.input];

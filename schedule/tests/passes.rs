@@ -8,7 +8,9 @@ use ir::nest::Program;
 use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
-use schedule::{borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, tile, transpose};
+use schedule::{
+    across, borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, tile, transpose,
+};
 
 /// A program with one kernel and the arrays that the tests need.
 fn program(arrays: &str, body: &str) -> Program {
@@ -284,4 +286,28 @@ fn without_fuel_each_kernel_runs_plainly() {
         assert_eq!(scheduled.added().count(), 0);
         assert!(scheduled.parts.iter().all(|part| part.run == Run::Ranges), "{scheduled}");
     }
+}
+
+#[test]
+fn loops_run_across_the_rows_around_them() {
+    let arrays = "symbol d = dim 1 of input 0 symbol k = dim 0 of input 1
+        input 0 %x: f32[n, d] input 1 %c: f32[k, d] output 0 %y: f32[n]";
+    let distances = |reducer: &str| {
+        format!(
+            "parallel i < n {{ v0 = reduce j < k {{ v1 = reduce p < d {{
+                v2 = load %x[i, p] v3 = load %c[j, p] v4 = sub v2, v3 v5 = mul v4, v4
+            }} with sum lanes v5 }} with {reducer} v1 store %y[i], v0 }}"
+        )
+    };
+    assert_snapshot!(after(&[across::across], &program(arrays, &distances("min free")), Machine::CPU));
+    // Neither where the sums of a row have an order along it, nor on targets with a thread for each.
+    for (reducer, machine) in [("sum lanes", Machine::CPU), ("min free", Machine::PTX)] {
+        let program = program(arrays, &distances(reducer));
+        assert_eq!(after(&[across::across], &program, machine), Scheduled::new(&program, machine));
+    }
+    // Neither where the elements of a row are side by side.
+    let arrays = "symbol d = dim 1 of input 0 symbol k = dim 1 of input 1
+        input 0 %x: f32[n, d] input 1 %c: f32[d, k] output 0 %y: f32[n]";
+    let program = program(arrays, &distances("min free").replace("%c[j, p]", "%c[p, j]"));
+    assert_eq!(after(&[across::across], &program, Machine::CPU), Scheduled::new(&program, Machine::CPU));
 }

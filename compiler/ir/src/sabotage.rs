@@ -84,6 +84,7 @@ bugs! {
     NarrowBorder = "borders", "the border at the beginning of an axis lacks one element";
     KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
     RowEnd = "jam", "of rows that run behind one another, the second is not computed to its end";
+    BeyondRow = "across", "elements beyond the end of a short row count";
     JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
     SkippedTurn = "ptx ordered", "the second lane of those that merge into an element skips its turn";
     EqualPlaces = "sort", "equal elements change places";

@@ -23,13 +23,14 @@ impl Writer<'_> {
         let found = if floats.is_empty() || self.choices.chance(20) { &values } else { &floats };
         let Some(value) = self.choices.pick(found).cloned() else { return vec![] };
         self.shadows = false;
-        let lets = match self.choices.below(22) {
+        let lets = match self.choices.below(24) {
             0..6 => self.rows(value),
             6..9 => self.siblings(&value),
             9..11 => self.diamond(&value),
             11..13 => self.window(value),
             13..17 => self.elsewhere(value),
             17 => self.broad(value),
+            18 | 19 => self.apart(&value),
             _ => self.table(&value),
         };
         self.shadows = true;
@@ -50,6 +51,31 @@ impl Writer<'_> {
             lets.push(self.spread(&mut value, &reduced, axis));
         }
         lets
+    }
+
+    /// `let s[i < n, j < n] = sum[r < m](abs(x[i, r] - x[j, r]))` and what is along its rows: how
+    /// far rows are apart, and the nearest or farthest of all.
+    fn apart(&mut self, value: &Value) -> Vec<String> {
+        let [rows, columns] = value.shape.as_slice() else { return vec![] };
+        self.count("distances");
+        let side = |row: &str| element(value, &[row.to_owned(), "r".to_owned()]);
+        let difference = self.combined("-", &side("i"), &side("j"));
+        let body = match self.choices.below(4) {
+            0 => self.combined("*", &difference, &difference),
+            1 => self.changed(&difference),
+            _ => Piece::call("abs", &[&difference], difference.ty, &[]),
+        };
+        let reducer = if self.choices.chance(70) { "sum" } else { self.reducer(value.ty) };
+        let ty = body.ty.compute();
+        let text = format!("{reducer}[r < {}]({})", self.scope.number(columns), body.text);
+        let binders = format!("[i < {rows}, j < {rows}]");
+        let mut uses = value.uses.clone();
+        uses.extend(body.uses.iter().filter(|name| !["i", "j", "r"].contains(&name.as_str())).cloned());
+        let shape = [rows.clone(), rows.clone()];
+        self.work.push(rows.times(rows).times(columns));
+        let distances = self.bind(&binders, Piece { uses, ..Piece::atom(text, ty, &shape) }, None);
+        let Some(value) = self.scope.values.last().cloned() else { return vec![distances] };
+        vec![distances, self.along(&value, 1).0]
     }
 
     /// `let y[i < 3] = sum[r < n where r % 3 == i](x[r])`: elements added up by a key.
