@@ -87,15 +87,13 @@ impl<'l> Rows<'l> {
         }
         let mut reduced = None;
         for statement in &inner.body {
-            match statement {
-                Statement::Let { .. } if !statement.may_fault() => {}
-                Statement::Loop(short) => {
-                    let size = length_of_short(short).filter(|_| sized(&short.dims))?;
-                    if reduced.get_or_insert_with(|| size.clone()) != size {
-                        return None;
-                    }
+            if let Statement::Loop(short) = statement {
+                let size = length_of_short(short).filter(|_| sized(&short.dims))?;
+                if reduced.get_or_insert_with(|| size.clone()) != size {
+                    return None;
                 }
-                _ => return None,
+            } else if !computes(statement) {
+                return None;
             }
         }
         let rows = Rows { length, at, inner, reduced };
@@ -131,12 +129,17 @@ struct Loads {
     apart: usize,
 }
 
+/// Whether a statement only computes a value.
+fn computes(statement: &Statement) -> bool {
+    matches!(statement, Statement::Let { .. }) && !statement.may_fault()
+}
+
 /// The length of a reduction that may become straight code.
 fn length_of_short(l: &Loop) -> Option<&Size> {
     let LoopKind::Reduce(reductions) = &l.kind else { return None };
     let [(_, extent)] = l.dims.as_slice() else { return None };
     let simple = reductions.iter().all(|r| r.single().is_some_and(|r| r.order != Order::Scan));
-    let straight = l.body.iter().all(|s| matches!(s, Statement::Let { .. }) && !s.may_fault());
+    let straight = l.body.iter().all(computes);
     extent.as_size().filter(|_| simple && straight)
 }
 
@@ -205,9 +208,10 @@ fn straight(program: &mut Program, kernel: &mut Kernel, l: &Loop, rows: &Rows<'_
     let Statement::Loop(inner) = &l.body[rows.at] else { return None };
     let mut code = vec![];
     for statement in &inner.body {
-        match statement {
-            Statement::Loop(short) => unrolled(&mut maker, short, width, &mut code)?,
-            other => code.push(other.clone()),
+        if let Statement::Loop(short) = statement {
+            unrolled(&mut maker, short, width, &mut code)?;
+        } else {
+            code.push(statement.clone());
         }
     }
     let indices: BTreeSet<IndexId> = inner.dims.iter().map(|(index, _)| *index).collect();
