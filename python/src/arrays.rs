@@ -516,7 +516,7 @@ pub(crate) fn of_numpy<'py>(py: Python<'py>, mut array: Array) -> PyResult<Bound
 }
 
 /// The arrays that `out` names, one for each result.
-pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str], device: Device) -> PyResult<Few<Argument<'py>>> {
+pub(crate) fn outputs<'py>(out: &Bound<'py, PyAny>, results: &[&str], device: Device) -> PyResult<Vec<Argument<'py>>> {
     let given: Few<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => match out.cast::<PyList>() {

@@ -373,7 +373,7 @@ impl Function {
             Argument::View(view) => Ok(view),
             _ => Err(arrays::elsewhere(py, name(at))),
         });
-        let mut outs = outs.collect::<PyResult<Few<View<'py>>>>()?;
+        let mut outs = outs.collect::<PyResult<Vec<View<'py>>>>()?;
         let addresses = |views: &[View<'_>]| views.iter().map(View::addresses).collect::<Few<_>>();
         self.hold_apart(py, &addresses(&outs), &addresses(&views), &names)?;
         let written = outs.iter_mut().enumerate().map(|(at, view)| view.write(py, name(at)));
