@@ -47,11 +47,10 @@ pub fn across(scheduled: &mut Scheduled, choice: &mut Choice) {
         let kernel = &mut part.kernel;
         let mut body = vec![];
         for statement in std::mem::take(&mut kernel.body) {
-            match &statement {
-                Statement::Loop(l) => {
-                    body.extend(variants(program, kernel, l, choice).into_iter().map(Statement::Loop))
-                }
-                _ => body.push(statement),
+            if let Statement::Loop(l) = &statement {
+                body.extend(variants(program, kernel, l, choice).into_iter().map(Statement::Loop));
+            } else {
+                body.push(statement);
             }
         }
         kernel.body = body;
