@@ -20,9 +20,11 @@
 //! several are under way at once even if all elements have the same key.
 //!
 //! With many keys there are few chunks, too few for a GPU: there, each takes its elements by ranges
-//! of keys (`bins`).
+//! of keys (`bins`). Elements that are rows go column by column there, each column of a chunk in an
+//! iteration of its own (`columns`).
 
 mod bins;
+mod columns;
 
 use ir::nest::{
     Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
@@ -76,6 +78,9 @@ pub fn expand(
     if !binned.is_zero() {
         loops.extend(expansion.bins(&binned));
     }
+    let by_column = if machine.keyed == Keyed::Bins { expansion.by_column(&singles) } else { None };
+    let singles = if by_column.is_some() { Size::constant(0) } else { singles };
+    loops.extend(by_column.into_iter().flatten());
     for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
         let mut dims = vec![(expansion.maker.index("chunk"), Extent::size(count))];
         let body = if each == 1 { expansion.one_chunk(dims[0].0) } else { expansion.group(dims[0].0, each) };
@@ -162,9 +167,14 @@ impl Expansion<'_> {
             let cleared = self.clear(table, place, vec![]);
             body.push(cleared);
         }
-        let number = if sabotage::on(Bug::KeyedSum) { Affine::constant(0) } else { Affine::index(chunk) };
-        self.elements_from(&number.scale(&self.chunk), &places, &mut body);
+        self.elements_from(&self.first_of(chunk), &places, &mut body);
         body
+    }
+
+    /// The number of the first element of a chunk.
+    fn first_of(&self, chunk: IndexId) -> Affine<IndexId> {
+        let number = if sabotage::on(Bug::KeyedSum) { Affine::constant(0) } else { Affine::index(chunk) };
+        number.scale(&self.chunk)
     }
 
     /// A group of `each` chunks, which go into tables in scratch.
@@ -231,17 +241,41 @@ impl Expansion<'_> {
 
     /// Appends a loop over the elements of the chunk that begins with the number `first`.
     fn elements_from(&mut self, first: &Affine<IndexId>, places: &[Place], body: &mut Block) {
+        self.elements_of(&self.inner.body, first, &[], places, body);
+    }
+
+    /// The same with another body for an element, where the given indices are others.
+    fn elements_of(
+        &mut self,
+        each: &Block,
+        first: &Affine<IndexId>,
+        others: &[(IndexId, IndexId)],
+        places: &[Place],
+        body: &mut Block,
+    ) {
         let left = Affine::size(self.elements.clone()).sub(first);
         let [left, most] = [left, Affine::size(self.chunk.clone())].map(|a| self.maker.define(body, Op::Affine(a)));
         let length = self.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
         let element = self.maker.index("element");
-        let elements = self.element(Subscript::Affine(first.add(&Affine::index(element))), places);
+        let number = Subscript::Affine(first.add(&Affine::index(element)));
+        let elements = self.element_of(each, number, others, places);
         let dims = vec![(element, Extent::Value(length))];
         body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: elements }));
     }
 
     /// The body of the keyed loop for the element of a number. It scatters to `places`.
     fn element(&mut self, number: Subscript, places: &[Place]) -> Block {
+        self.element_of(&self.inner.body, number, &[], places)
+    }
+
+    /// The same with another body, where the given indices are others.
+    fn element_of(
+        &mut self,
+        body: &Block,
+        number: Subscript,
+        others: &[(IndexId, IndexId)],
+        places: &[Place],
+    ) -> Block {
         let mut out = vec![];
         let mut at = vec![];
         if let [_] = self.lengths[..] {
@@ -261,7 +295,10 @@ impl Expansion<'_> {
         for ((index, _), at) in self.inner.dims.iter().zip(at) {
             copier.map_index(*index, at);
         }
-        copier.copy(&self.inner.body, &mut out);
+        for (index, other) in others {
+            copier.map_index(*index, Subscript::index(*other));
+        }
+        copier.copy(body, &mut out);
         self.redirect(&mut out, places);
         out
     }

@@ -202,6 +202,13 @@ fn reductions_by_key_go_in_chunks() {
         v0 = load %k[i, j] v1 = affine n v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
         if v5 { v6 = const i64 1 scatter %y[v0], sum v6 } }";
     assert_snapshot!("keyed_over_two_indices", after(&[split::split], &program(arrays, image), Machine::CPU));
+    let arrays = "symbol d = dim 1 of input 1 input 0 %k: i64[n] input 1 %x: f32[n, d]
+        output 0 %y: i64[5] output 1 %z: f32[5, d]";
+    let columns = "keyed 5 row 0 over i < n {
+        v0 = load %k[i] v1 = const i64 5 v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
+        if v5 { v6 = const i64 1 scatter %y[v0], sum v6
+            parallel p < d { v7 = load %x[i, p] scatter %z[v0, p], sum v7 } } }";
+    assert_snapshot!("keyed_by_column", after(&[split::split], &program(arrays, columns), Machine::PTX));
 }
 
 #[test]
