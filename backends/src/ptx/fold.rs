@@ -184,8 +184,7 @@ impl Levels {
     }
 
     /// The pending partial result of a level.
-    pub(super) fn pending(self, e: &mut Emitter<'_>, level: i64) -> Vec<Reg> {
-        let level = e.b().mov(Type::S64, level);
+    pub(super) fn pending(self, e: &mut Emitter<'_>, level: Reg) -> Vec<Reg> {
         let slot = self.slot(e, level);
         self.fold.load(e, self.space, slot)
     }

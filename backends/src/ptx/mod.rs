@@ -13,7 +13,8 @@
 //! | `scalar`, `fast_division` | operations; division and square roots without branches |
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
-//! | `reduce`, `fold`, `scan`, `chunks` | reductions and scans; long scans in several launches |
+//! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
+//! | `scan`, `chunks` | scans; long ones in several launches |
 //! | `rows`, `row_mapping`, `staging` | rows in registers, their mapping to threads, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
 //! | `columns` | reductions along columns, in strips |
@@ -22,6 +23,7 @@
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
 //! | `plan`, `steps`, `run` | the launches and memory of a call; their order, loops included; running them on a device |
 
+mod alone;
 mod build;
 mod chunks;
 mod collectives;
@@ -75,5 +77,5 @@ impl std::fmt::Display for Target {
 pub use crate::settings::{Math, Phases};
 pub use compile::Module;
 pub use plan::{Plan, Planned, Word};
-pub use run::{Device, Facts, Launch, RunError, Runner};
 pub(crate) use run::{Resident, ResidentCall};
+pub use run::{Device, Facts, Launch, RunError, Runner};

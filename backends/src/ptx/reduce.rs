@@ -1,4 +1,5 @@
-//! Reductions in the orders of `ir::order`: by one thread, and by the threads of a block together.
+//! Reductions in the orders of `ir::order` by the threads of a block together. (`alone` has those
+//! by one thread.)
 //!
 //! In the order by lanes, each group of 128 threads, one per lane, takes a chunk; the first warp of
 //! the group merges the lanes through shared memory, registers and shuffles. In the order by blocks
@@ -17,27 +18,26 @@ use super::fold::{Levels, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::{LONGEST, ThreadElements, is_flat};
-use super::scan::Running;
 use crate::fold::{Fold, Merging};
 
-const CHUNK: i64 = LANES_CHUNK as i64;
+pub(super) const CHUNK: i64 = LANES_CHUNK as i64;
 
 /// A reduction in progress, as each thread sees it.
-struct Sum {
-    fold: Merging,
+pub(super) struct Sum {
+    pub(super) fold: Merging,
     order: Order,
     /// The state of the thread so far.
-    state: Vec<Reg>,
+    pub(super) state: Vec<Reg>,
 }
 
 impl Sum {
-    fn is(&self, order: Order) -> bool {
+    pub(super) fn is(&self, order: Order) -> bool {
         self.order == order
     }
 }
 
 impl Emitter<'_> {
-    fn sums(&mut self, reductions: &[Reduction]) -> Vec<Sum> {
+    pub(super) fn sums(&mut self, reductions: &[Reduction]) -> Vec<Sum> {
         let mut sums = vec![];
         for r in reductions {
             let fold = self.merging(r);
@@ -48,7 +48,7 @@ impl Emitter<'_> {
     }
 
     /// Runs an iteration of the loop and accumulates the element of each reduction.
-    fn take(&mut self, axes: &Axes, number: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
+    pub(super) fn take(&mut self, axes: &Axes, number: Reg, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         self.iteration(axes, number, &l.body);
         for (r, sum) in reductions.iter().zip(sums) {
             let one = self.one(&r.inputs, number);
@@ -72,7 +72,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn define_results(&mut self, reductions: &[Reduction], sums: &[Sum]) {
+    pub(super) fn define_results(&mut self, reductions: &[Reduction], sums: &[Sum]) {
         for (r, sum) in reductions.iter().zip(sums) {
             self.define_state(&r.results, sum.fold, &sum.state);
         }
@@ -99,131 +99,10 @@ impl Emitter<'_> {
         state
     }
 
-    // By one thread.
-
-    pub(super) fn reduce_alone(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let (lanes, others): (Vec<_>, Vec<_>) = reductions.iter().cloned().partition(|r| r.order == Order::Lanes);
-        if !others.is_empty() || lanes.is_empty() {
-            self.reduce_ascending(l, &others);
-        }
-        if !lanes.is_empty() {
-            self.reduce_lanes(l, &lanes);
-        }
-    }
-
-    /// Accumulates one element after another.
-    fn reduce_ascending(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let axes = self.axes(&l.dims, &l.body);
-        let sums = self.sums(reductions);
-        let mut levels = vec![];
-        let mut running = vec![];
-        for sum in &sums {
-            let bytes = Levels::bytes(sum.fold, self.program);
-            let at = sum.is(Order::Blocks).then(|| self.b().take(Space::Local, bytes));
-            levels.push(at.map(|at| Levels { fold: sum.fold, space: Space::Local, at }));
-            running.push(sum.is(Order::Scan).then(|| Running::new(self, sum.fold)));
-        }
-        let zero = self.int(0);
-        self.counted(zero, axes.total, 1, |e, number| {
-            e.iteration(&axes, number, &l.body);
-            for (((r, sum), levels), running) in reductions.iter().zip(&sums).zip(&levels).zip(&running) {
-                let one = e.one(&r.inputs, number);
-                if let Some(running) = running {
-                    let prefix = running.take(e, &one, number);
-                    assign(e.b(), &sum.state, &prefix);
-                    continue;
-                }
-                sum.fold.add(e, &sum.state, &one);
-                if let Some(levels) = levels {
-                    let place = e.b().op2(Opcode::And, Type::B64, number, BLOCK as i64 - 1);
-                    let full = e.b().set(Comparison::Eq, Type::S64, place, BLOCK as i64 - 1);
-                    e.when(full, |e| {
-                        let block = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(BLOCK.ilog2()));
-                        levels.push(e, block, &sum.state);
-                        sum.fold.clear(e, &sum.state);
-                    });
-                }
-            }
-        });
-        for (sum, levels) in sums.iter().zip(&levels) {
-            let Some(levels) = levels else { continue };
-            let rest = self.b().op2(Opcode::And, Type::B64, axes.total, BLOCK as i64 - 1);
-            let some = self.b().set(Comparison::Ne, Type::S64, rest, 0);
-            let whole = self.b().op2(Opcode::Shr, Type::U64, axes.total, i64::from(BLOCK.ilog2()));
-            if !sabotage::on(Bug::PtxRest) {
-                self.when(some, |e| levels.push(e, whole, &sum.state));
-            }
-            let blocks = self.ceil_div(axes.total, BLOCK as i64);
-            let state = levels.finish(self, blocks);
-            assign(self.b(), &sum.state, &state);
-        }
-        self.define_results(reductions, &sums);
-        for levels in levels.iter().rev().zip(running.iter().rev()) {
-            match levels {
-                (Some(levels), _) => {
-                    let bytes = Levels::bytes(levels.fold, self.program);
-                    self.b().give_back(Space::Local, bytes);
-                }
-                (_, Some(running)) => running.give_back(self),
-                (None, None) => {}
-            }
-        }
-    }
-
-    /// In the order by lanes: one lane after another, in an order in which the results can be
-    /// pushed to pairwise levels.
-    fn reduce_lanes(&mut self, l: &Loop, reductions: &[Reduction]) {
-        let axes = self.axes(&l.dims, &l.body);
-        let sums = self.sums(reductions);
-        let mut memory = vec![];
-        for sum in &sums {
-            let [lanes, chunks] = [(); 2].map(|()| {
-                let bytes = Levels::bytes(sum.fold, self.program);
-                let at = self.b().take(Space::Local, bytes);
-                Levels { fold: sum.fold, space: Space::Local, at }
-            });
-            memory.push((lanes, chunks));
-        }
-        let (zero, all) = (self.int(0), self.int(LANES as i64));
-        self.counted(zero, axes.total, CHUNK, |e, base| {
-            let end = e.b().op2(Opcode::Add, Type::S64, base, CHUNK);
-            let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
-            e.counted(zero, all, 1, |e, turn| {
-                // Halves of the lanes are pairs of the lanes with their bits reversed.
-                let reversed = e.b().op(Opcode::Brev, Type::B64, &[turn.into()]);
-                let lane = e.b().op2(Opcode::Shr, Type::U64, reversed, 64 - i64::from(LANES.ilog2()));
-                let first = e.b().op2(Opcode::Add, Type::S64, base, lane);
-                sums.iter().for_each(|sum| sum.fold.clear(e, &sum.state));
-                e.counted(first, end, LANES as i64, |e, number| e.take(&axes, number, l, reductions, &sums));
-                for (sum, (lanes, _)) in sums.iter().zip(&memory) {
-                    lanes.push(e, turn, &sum.state);
-                }
-            });
-            let chunk = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LANES_CHUNK.ilog2()));
-            for (lanes, chunks) in &memory {
-                let whole = lanes.pending(e, i64::from(LANES.ilog2()));
-                chunks.push(e, chunk, &whole);
-            }
-        });
-        let count = self.ceil_div(axes.total, CHUNK);
-        for (sum, (_, chunks)) in sums.iter().zip(&memory) {
-            let state = chunks.finish(self, count);
-            assign(self.b(), &sum.state, &state);
-        }
-        self.define_results(reductions, &sums);
-        for sum in sums.iter().rev() {
-            let bytes = Levels::bytes(sum.fold, self.program);
-            self.b().give_back(Space::Local, bytes);
-            self.b().give_back(Space::Local, bytes);
-        }
-    }
-
     pub(super) fn ceil_div(&mut self, count: Reg, by: i64) -> Reg {
         let sum = self.b().op2(Opcode::Add, Type::S64, count, by - 1);
         self.b().op2(Opcode::Shr, Type::U64, sum, i64::from(by.ilog2()))
     }
-
-    // By a block.
 
     pub(super) fn reduce_together(&mut self, l: &Loop, reductions: &[Reduction]) {
         let only = |order| reductions.iter().all(|r| r.order == order || r.order == Order::Free);

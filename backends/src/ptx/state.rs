@@ -81,6 +81,13 @@ pub(super) struct Addresses {
     pub(super) pointers: Vec<Pointer>,
 }
 
+impl Addresses {
+    /// Whether no loop is being emitted whose elements have addresses in common.
+    pub(super) fn is_free(&self) -> bool {
+        self.displaced.is_none() && self.bases.is_empty()
+    }
+}
+
 /// The scans being emitted.
 #[derive(Default)]
 pub(super) struct Scans {
