@@ -30,7 +30,7 @@ fn measured() -> Option<Roof> {
     Some(Roof {
         copy: ceilings.copy / 1e9,
         flops: FLOPS * f64::from(facts.multiprocessors) / MULTIPROCESSORS,
-        device: Some(facts.name),
+        device: Some(facts.name.clone()),
     })
 }
 

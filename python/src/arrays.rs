@@ -11,6 +11,7 @@ use fuseloop::{Array, ArrayMut, ArrayRef, Device, Dtype, Scalar};
 use numpy::PY_ARRAY_API;
 use numpy::npyffi::{self, NPY_TYPES, NpyTypes, PyArrayObject, flags, get_type_object};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyTuple};
@@ -202,7 +203,7 @@ impl<'py> View<'py> {
 
 /// The library that an array comes from.
 pub(crate) fn home_of(object: &Bound<'_, PyAny>) -> PyResult<Home> {
-    let module: String = object.get_type().getattr("__module__")?.extract()?;
+    let module: String = object.get_type().getattr(intern!(object.py(), "__module__"))?.extract()?;
     Ok(match module.split('.').next() {
         Some("torch") => Home::Torch,
         Some("jax" | "jaxlib") => Home::Jax,
@@ -336,9 +337,9 @@ impl<'py> Argument<'py> {
         }
         // SAFETY: `object` is a live object.
         let of_numpy = unsafe { npyffi::PyArray_Check(object.py(), object.as_ptr()) } != 0;
-        Ok(match !of_numpy && device::is_there(object)? {
-            true => Argument::Device(OnDevice::of(object, name, device)?),
-            false => Argument::View(View::of(object, name, declared)?),
+        Ok(match if of_numpy { None } else { device::way(object)? } {
+            Some(way) => Argument::Device(OnDevice::of(object, &way, name, device)?),
+            None => Argument::View(View::of(object, name, declared)?),
         })
     }
 

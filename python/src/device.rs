@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fuseloop::{Device, DeviceArray, Dtype, Gpu, Kernel, Options, Program};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::arrays::{Home, home_of, of_numpy};
 use crate::dlpack::{self, MAX_RANK, Tensor};
 use crate::error::{self, refused};
+use crate::torch;
 
 /// `kDLCUDA` and `kDLCUDAManaged`.
 const ON_A_GPU: [i32; 2] = [2, 13];
@@ -52,21 +54,23 @@ enum Owner<'py> {
     Tensor { _tensor: Tensor },
 }
 
-/// Whether an object that is no array of NumPy says that its elements are in the memory of a GPU.
-pub(crate) fn is_there(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match object.hasattr("__dlpack_device__")? {
-        true => Ok(by_dlpack(object)?.is_some()),
-        false => object.hasattr("__cuda_array_interface__"),
-    }
+/// How an object says that its elements are in the memory of a GPU.
+pub(crate) enum Way {
+    /// By DLPack, with the number of the GPU.
+    DlPack(i32),
+    /// By `__cuda_array_interface__`.
+    Interface,
 }
 
-/// The number of the GPU that DLPack says that an array is on.
-fn by_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
-    if !object.hasattr("__dlpack_device__")? {
-        return Ok(None);
+/// How an object that is no array of NumPy says that its elements are in the memory of a GPU, if
+/// it does.
+pub(crate) fn way(object: &Bound<'_, PyAny>) -> PyResult<Option<Way>> {
+    let py = object.py();
+    if let Some(device) = object.getattr_opt(intern!(py, "__dlpack_device__"))? {
+        let (kind, number): (i32, i32) = device.call0()?.extract()?;
+        return Ok(ON_A_GPU.contains(&kind).then_some(Way::DlPack(number)));
     }
-    let (kind, number): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
-    Ok(Some(number).filter(|_| ON_A_GPU.contains(&kind)))
+    Ok(object.hasattr(intern!(py, "__cuda_array_interface__"))?.then_some(Way::Interface))
 }
 
 /// Refuses arrays on a GPU in a program for the CPU.
@@ -86,28 +90,27 @@ fn gpu(py: Python<'_>) -> PyResult<Arc<Gpu>> {
 }
 
 impl<'py> OnDevice<'py> {
-    /// Reads an object that `is_there`, for a program on `device`.
-    pub(crate) fn of(object: &Bound<'py, PyAny>, name: &str, device: Device) -> PyResult<OnDevice<'py>> {
+    /// Reads an object that is there, as this way says, for a program on `device`.
+    pub(crate) fn of(object: &Bound<'py, PyAny>, way: &Way, name: &str, device: Device) -> PyResult<OnDevice<'py>> {
         let py = object.py();
         let home = home_of(object)?;
         compiled_for(py, device, name, home)?;
-        let Some(number) = by_dlpack(object)? else {
+        let Way::DlPack(number) = *way else {
             return OnDevice::of_interface(object, name);
         };
         let gpu = gpu(py)?;
         hold_number(py, name, number, &gpu)?;
         let stream = match home {
-            Home::Torch => {
-                let current = py.import("torch")?.getattr("cuda")?.call_method1("current_stream", (number,))?;
-                Some(current.getattr("cuda_stream")?.extract()?)
-            }
+            Home::Torch => Some(torch::current_stream(py, number)?),
             Home::Jax => None,
             Home::NumPy if object.hasattr("__cuda_array_interface__")? => {
                 stream_of_interface(object.getattr("__cuda_array_interface__")?.cast()?, name)?
             }
             Home::NumPy => None,
         };
-        let lent = dlpack::take(object, name, Some(gpu.stream()))?;
+        // The calls wait for torch's stream in any case; the others let ours wait for theirs.
+        let waiting = if home == Home::Torch { -1 } else { gpu.stream().cast_signed() as i64 };
+        let lent = dlpack::take(object, name, Some(waiting))?;
         Ok(OnDevice {
             dtype: lent.dtype,
             home,
@@ -283,29 +286,35 @@ pub(crate) struct Call<'a, 'py> {
     pub(crate) outputs: Option<Vec<(&'a OnDevice<'py>, &'a str)>>,
     /// The stream that the caller named.
     pub(crate) stream: Option<&'a Bound<'py, PyAny>>,
+    /// The types of the results.
+    pub(crate) types: Vec<Dtype>,
+    /// The library that the results go to.
+    pub(crate) home: Home,
 }
 
-impl Call<'_, '_> {
+impl<'py> Call<'_, 'py> {
     /// Starts the call, and gives its results where there are no arrays to write to.
-    pub(crate) fn run(&self, py: Python<'_>) -> PyResult<Vec<DeviceArray>> {
+    pub(crate) fn run(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let gpu = self.kernel.gpu().expect("the kernel was compiled for one");
         let (streams, wait) = self.streams()?;
-        let order = |stream: usize, before: bool| {
-            // SAFETY: the number is that of a stream of the caller, as the documentation asks, or
-            // what the library of an argument says about its stream. Both are there now.
-            let done = unsafe { if before { gpu.follow(stream) } else { gpu.precede(stream) } };
-            done.map_err(|e| failed(py, e))
+        let order = |before: bool| {
+            streams.iter().try_for_each(|stream| {
+                // SAFETY: the number is that of a stream of the caller, as the documentation asks,
+                // or what the library of an argument says about its stream. Both are there now.
+                let done = unsafe { if before { gpu.follow(*stream) } else { gpu.precede(*stream) } };
+                done.map_err(|e| failed(py, e))
+            })
         };
-        streams.iter().try_for_each(|stream| order(*stream, true))?;
-        let done = self.start(py, gpu);
-        let ordered = streams.iter().try_for_each(|stream| order(*stream, false));
+        let mut results = vec![];
+        let done = self.start(py, gpu, &streams, &|| order(true), &mut results);
+        let ordered = order(false);
         if wait || done.is_err() || ordered.is_err() {
             // Nobody else knows when the memory of the arguments is free again.
             let waited = py.detach(|| gpu.wait()).map_err(|e| failed(py, e));
-            let results = done?;
+            done?;
             return waited.and(ordered).map(|()| results);
         }
-        done
+        Ok(results)
     }
 
     /// The streams to order the call with, and whether some argument names none.
@@ -322,7 +331,24 @@ impl Call<'_, '_> {
         Ok((arrays.iter().filter_map(|array| array.stream).collect(), wait))
     }
 
-    fn start(&self, py: Python<'_>, gpu: &Arc<Gpu>) -> PyResult<Vec<DeviceArray>> {
+    /// Starts the call after what `follow` lets it wait for. Whatever it makes is in `results`,
+    /// also where it fails, so that the memory is there until the call is ordered with its owner.
+    fn start(
+        &self,
+        py: Python<'py>,
+        gpu: &Arc<Gpu>,
+        streams: &BTreeSet<usize>,
+        follow: &dyn Fn() -> PyResult<()>,
+        results: &mut Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let arrays = self.inputs.iter().filter_map(|(given, _)| match given {
+            Given::There(array) => Some(*array),
+            Given::Number(_) => None,
+        });
+        // Truth values, and scalars that are sizes, are read before anything else.
+        if arrays.into_iter().any(|array| array.dtype == Dtype::Bool || array.shape.is_empty()) {
+            follow()?;
+        }
         let mut inputs = vec![];
         for (given, name) in &self.inputs {
             inputs.push(match given {
@@ -331,24 +357,66 @@ impl Call<'_, '_> {
                     array.hold_truth_values(py, gpu, name)?;
                     lent
                 }
-                Given::Number(value) => DeviceArray::scalar(gpu, *value).map_err(|e| failed(py, e))?,
+                Given::Number(value) => DeviceArray::scalar(gpu, *value),
             });
         }
         let inputs: Vec<&DeviceArray> = inputs.iter().collect();
-        let Some(outputs) = &self.outputs else {
-            return py.detach(|| self.kernel.call_on_gpu(&inputs)).map_err(|e| error::of_call(py, &e));
+        let written = match &self.outputs {
+            Some(outputs) => Some(self.written(py, gpu, outputs)?),
+            None => self.of_torch(py, gpu, &inputs, streams, results)?,
         };
-        let mut written = vec![];
-        for (array, name) in outputs {
-            if !array.writable {
-                return Err(crate::arrays::read_only(py, name));
-            }
-            written.push(array.lent(py, gpu, name)?);
-        }
+        // Memory that torch has given for results may be what its stream used until now.
+        follow()?;
+        let Some(mut written) = written else {
+            let made = py.detach(|| self.kernel.call_on_gpu(&inputs)).map_err(|e| error::of_call(py, &e))?;
+            *results = made.into_iter().map(|array| result(py, array, self.home)).collect::<PyResult<_>>()?;
+            return Ok(());
+        };
         let mut written: Vec<&mut DeviceArray> = written.iter_mut().collect();
         let done = py.detach(|| self.kernel.call_on_gpu_into(&inputs, &mut written));
-        done.map_err(|e| error::of_call(py, &e))?;
-        Ok(vec![])
+        done.map_err(|e| error::of_call(py, &e))
+    }
+
+    /// The arrays to write to, as kernels take them.
+    fn written(
+        &self,
+        py: Python<'py>,
+        gpu: &Arc<Gpu>,
+        outputs: &[(&OnDevice<'py>, &str)],
+    ) -> PyResult<Vec<DeviceArray>> {
+        let lent = outputs.iter().map(|(array, name)| match array.writable {
+            true => array.lent(py, gpu, name),
+            false => Err(crate::arrays::read_only(py, name)),
+        });
+        lent.collect()
+    }
+
+    /// Results in memory of torch as kernels take them, and in `results` the tensors, where results
+    /// go there and the call is in the order of the stream with which torch allocates and frees.
+    fn of_torch(
+        &self,
+        py: Python<'py>,
+        gpu: &Arc<Gpu>,
+        inputs: &[&DeviceArray],
+        streams: &BTreeSet<usize>,
+        results: &mut Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Vec<DeviceArray>>> {
+        let number = gpu.facts().number;
+        if self.home != Home::Torch || !streams.contains(&torch::current_stream(py, number)?) {
+            return Ok(None);
+        }
+        let shapes = py.detach(|| self.kernel.output_shapes_on_gpu(inputs)).map_err(|e| error::of_call(py, &e))?;
+        let mut lent = vec![];
+        for (dtype, shape) in self.types.iter().zip(shapes) {
+            let Some((tensor, address)) = torch::empty(py, number, *dtype, &shape)? else { return Ok(None) };
+            results.push(tensor);
+            // SAFETY: the elements are the tensor's, which `Call::run` drops or gives away only
+            // after the stream that torch frees it with waits for the call. Nobody reads them
+            // before the kernels have written each.
+            let array = unsafe { DeviceArray::lent(gpu, *dtype, &shape, address) };
+            lent.push(array.map_err(|e| failed(py, e))?);
+        }
+        Ok(Some(lent))
     }
 }
 
@@ -376,6 +444,10 @@ const UNKNOWN: usize = usize::MAX;
 impl Result {
     fn array(&self) -> &Arc<DeviceArray> {
         self.array.as_ref().expect("only dropping takes it")
+    }
+
+    fn address(&self) -> u64 {
+        self.array().address().expect("results are on the device")
     }
 
     fn used_by(&self, stream: usize) {
@@ -434,7 +506,7 @@ impl Result {
         interface.set_item("version", 3)?;
         interface.set_item("shape", self.shape(py)?)?;
         interface.set_item("typestr", typestr)?;
-        interface.set_item("data", (array.address(), false))?;
+        interface.set_item("data", (self.address(), false))?;
         interface.set_item("strides", py.None())?;
         interface.set_item("stream", array.gpu().stream())?;
         Ok(interface)
@@ -468,7 +540,7 @@ impl Result {
                 this.used_by(stream);
             }
         }
-        let place = (this.__dlpack_device__(), array.address() as usize);
+        let place = (this.__dlpack_device__(), this.address() as usize);
         dlpack::give(slf.py(), (array.dtype(), array.shape()), place, slf.clone().into_any().unbind())
     }
 
@@ -482,7 +554,7 @@ impl Result {
 }
 
 /// A result as an array of the library that the arguments came from.
-pub(crate) fn result<'py>(py: Python<'py>, array: DeviceArray, home: Home) -> PyResult<Bound<'py, PyAny>> {
+fn result<'py>(py: Python<'py>, array: DeviceArray, home: Home) -> PyResult<Bound<'py, PyAny>> {
     let made = Bound::new(py, Result { array: Some(Arc::new(array)), streams: Mutex::default() })?.into_any();
     match home {
         Home::NumPy => Ok(made),

@@ -7,6 +7,7 @@ use std::ptr;
 use fuseloop::Dtype;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -84,14 +85,15 @@ impl Drop for Tensor {
 }
 
 /// The array behind an object that has `__dlpack__`; `name` is the argument, for errors. With a
-/// stream it has to be on a GPU, and its owner lets that stream wait for what is computed.
-pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str, stream: Option<usize>) -> PyResult<Lent> {
+/// stream it has to be on a GPU, and its owner lets that stream wait for what is computed, or none
+/// if it is -1.
+pub(crate) fn take(object: &Bound<'_, PyAny>, name: &str, stream: Option<i64>) -> PyResult<Lent> {
     let py = object.py();
     let options = PyDict::new(py);
     if let Some(stream) = stream {
-        options.set_item("stream", stream)?;
+        options.set_item(intern!(py, "stream"), stream)?;
     }
-    let capsule = object.call_method("__dlpack__", (), Some(&options))?;
+    let capsule = object.call_method(intern!(py, "__dlpack__"), (), Some(&options))?;
     // SAFETY: `capsule` is a live object. A capsule of this name holds a pointer to a managed
     // tensor, which belongs to whoever renames the capsule.
     let managed = unsafe {

@@ -429,10 +429,11 @@ impl Function {
         }
         let kernel = self.kernel_on_gpu(py, instance)?;
         let outputs = outs.as_ref().map(|outs| outs.iter().enumerate().map(|(at, out)| (out, name(at))).collect());
-        let results = device::Call { kernel, inputs, outputs, stream }.run(py)?;
+        let types = instance.signature.results.iter().map(|slot| slot.dtype).collect();
+        let results = device::Call { kernel, inputs, outputs, stream, types, home }.run(py)?;
         match out {
             Some(out) => Ok(out),
-            None => self.returned(py, results.into_iter().map(|array| device::result(py, array, home))),
+            None => self.returned(py, results.into_iter().map(Ok)),
         }
     }
 

@@ -11,6 +11,7 @@ mod function;
 mod interrupt;
 mod module;
 mod reports;
+mod torch;
 
 use pyo3::prelude::*;
 

@@ -28,26 +28,25 @@ pub struct DeviceArray {
     dtype: Dtype,
     shape: Vec<usize>,
     bytes: usize,
-    pub(super) address: u64,
-    /// Whether somebody else owns the memory.
-    lent: bool,
-    /// The value of a scalar that the host knows.
-    known: Option<Scalar>,
+    memory: Memory,
+}
+
+/// Where the elements of an array are.
+enum Memory {
+    /// At this address of the device, allocated for the array.
+    Own(u64),
+    /// There, but somebody else owns it.
+    Lent(u64),
+    /// The host has this one element, and a call copies it to the device.
+    Host(Scalar),
 }
 
 impl DeviceArray {
-    /// A number of the host. Nothing waits for the copy, and none is needed where it is a size.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] if the device has no memory for it, or has failed.
-    pub fn scalar(gpu: &Arc<Gpu>, value: Scalar) -> Result<DeviceArray, Error> {
-        let from = Array::scalar(value);
-        let mut array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
-        // This memory is not pinned, so the driver has read it when the copy returns.
-        gpu.upload(array.address, from.bytes())?;
-        array.known = Some(value);
-        Ok(array)
+    /// A number of the host. It takes no memory of the device: a call copies it to its own, unless
+    /// the last call of the same program had the same number there.
+    pub fn scalar(gpu: &Arc<Gpu>, value: Scalar) -> DeviceArray {
+        let bytes = value.dtype().bytes();
+        DeviceArray { gpu: Arc::clone(gpu), dtype: value.dtype(), shape: vec![], bytes, memory: Memory::Host(value) }
     }
 
     /// An array in memory of the device that somebody else owns. Dropping it frees nothing. The
@@ -66,11 +65,8 @@ impl DeviceArray {
     /// another device's, or the error of a device that failed.
     pub unsafe fn lent(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize], address: u64) -> Result<DeviceArray, Error> {
         let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
-        if bytes > 0 {
-            gpu.look_for(address)?;
-            gpu.look_for(address.checked_add(bytes as u64 - 1).ok_or(Error::NotThere(address))?)?;
-        }
-        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address, lent: true, known: None })
+        gpu.look_for(address, bytes)?;
+        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, memory: Memory::Lent(address) })
     }
 
     /// The device whose memory it is in.
@@ -78,9 +74,20 @@ impl DeviceArray {
         &self.gpu
     }
 
-    /// The address of its first element in the device's memory.
-    pub fn address(&self) -> u64 {
-        self.address
+    /// The address of its first element in the device's memory; `None` for a number of the host.
+    pub fn address(&self) -> Option<u64> {
+        match self.memory {
+            Memory::Own(address) | Memory::Lent(address) => Some(address),
+            Memory::Host(_) => None,
+        }
+    }
+
+    /// Gives a number of the host memory of the device, to be written to.
+    pub(super) fn settle(&mut self) -> Result<(), Error> {
+        if self.address().is_none() {
+            self.memory = Memory::Own(self.gpu.allocate(self.bytes)?);
+        }
+        Ok(())
     }
 
     /// An array of zeros.
@@ -89,10 +96,9 @@ impl DeviceArray {
     ///
     /// [`Error`] if the device has no memory for it, or has failed.
     pub fn zeros(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
-        let array = DeviceArray::allocate(gpu, dtype, shape)?;
+        let (array, address) = DeviceArray::allocate(gpu, dtype, shape)?;
         // SAFETY: the array has that many bytes.
-        unsafe { result::memset_d8_async(array.address, 0, array.bytes, gpu.stream) }
-            .map_err(gpu.failed("clear memory"))?;
+        unsafe { result::memset_d8_async(address, 0, array.bytes, gpu.stream) }.map_err(gpu.failed("clear memory"))?;
         Ok(array)
     }
 
@@ -102,10 +108,10 @@ impl DeviceArray {
     ///
     /// [`Error`] if the device has no memory for it, or has failed.
     pub fn upload(gpu: &Arc<Gpu>, from: ArrayRef<'_>) -> Result<DeviceArray, Error> {
-        let array = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
+        let (array, address) = DeviceArray::allocate(gpu, from.dtype(), from.shape())?;
         // The copy is asynchronous. Wait for it, because the caller may overwrite `from`
         // afterwards.
-        gpu.upload(array.address, from.bytes())?;
+        gpu.upload(address, from.bytes())?;
         gpu.wait()?;
         Ok(array)
     }
@@ -119,14 +125,16 @@ impl DeviceArray {
     pub fn new(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
         match dtype {
             Dtype::Bool => DeviceArray::zeros(gpu, dtype, shape),
-            _ => DeviceArray::allocate(gpu, dtype, shape),
+            _ => DeviceArray::allocate(gpu, dtype, shape).map(|(array, _)| array),
         }
     }
 
-    fn allocate(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<DeviceArray, Error> {
+    /// An array in memory of its own, with the address.
+    fn allocate(gpu: &Arc<Gpu>, dtype: Dtype, shape: &[usize]) -> Result<(DeviceArray, u64), Error> {
         let bytes = byte_len(dtype, shape).map_err(|_| Error::OutOfMemory(usize::MAX))?;
         let address = gpu.allocate(bytes)?;
-        Ok(DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, address, lent: false, known: None })
+        let memory = Memory::Own(address);
+        Ok((DeviceArray { gpu: Arc::clone(gpu), dtype, shape: shape.to_vec(), bytes, memory }, address))
     }
 
     /// Copies it to the host, when all calls are done.
@@ -135,9 +143,13 @@ impl DeviceArray {
     ///
     /// [`Error`] if the host has no memory for it, or the device has failed.
     pub fn download(&self) -> Result<Array, Error> {
+        let address = match self.memory {
+            Memory::Own(address) | Memory::Lent(address) => address,
+            Memory::Host(value) => return Ok(Array::scalar(value)),
+        };
         let array = Array::zeros_in(self.dtype, &self.shape, crate::zeroed_words);
         let mut array = array.map_err(|_| Error::HostMemory(self.bytes))?;
-        self.gpu.download(self.address, array.bytes_mut())?;
+        self.gpu.download(address, array.bytes_mut())?;
         Ok(array)
     }
 
@@ -159,14 +171,19 @@ impl DeviceArray {
     /// The array as programs take it. Downloads the element of an integer scalar if `fetch` is set,
     /// because a size parameter must be known on the host before the launch.
     fn resident(&self, fetch: bool) -> Result<Resident<'_>, Error> {
-        let mut scalar = self.known;
-        if fetch && scalar.is_none() && self.shape.is_empty() && !self.dtype.is_float() {
-            let mut word = [0; 8];
-            let width = self.dtype.bytes();
-            self.gpu.download(self.address, &mut word[..width])?;
-            scalar = Some(Scalar::from_bits(self.dtype, u64::from_le_bytes(word)));
-        }
-        Ok(Resident { dtype: self.dtype, shape: &self.shape, address: self.address, scalar })
+        let scalar = match self.memory {
+            Memory::Host(value) => Some(value),
+            Memory::Own(address) | Memory::Lent(address)
+                if fetch && self.shape.is_empty() && !self.dtype.is_float() =>
+            {
+                let mut word = [0; 8];
+                let width = self.dtype.bytes();
+                self.gpu.download(address, &mut word[..width])?;
+                Some(Scalar::from_bits(self.dtype, u64::from_le_bytes(word)))
+            }
+            Memory::Own(_) | Memory::Lent(_) => None,
+        };
+        Ok(Resident { dtype: self.dtype, shape: &self.shape, address: self.address(), scalar })
     }
 }
 
@@ -186,8 +203,8 @@ impl Given for DeviceArray {
 
 impl Drop for DeviceArray {
     fn drop(&mut self) {
-        if !self.lent {
-            self.gpu.free(self.address);
+        if let Memory::Own(address) = self.memory {
+            self.gpu.free(address);
         }
     }
 }
@@ -297,6 +314,7 @@ impl Module {
     /// Calls the program on arrays in the device's memory. Returns without waiting for the result.
     pub fn enqueue(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), Failure> {
         self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
+        outputs.iter_mut().try_for_each(|output| output.settle())?;
         let inputs = self.residents(inputs.iter().copied())?;
         let outputs = self.residents(outputs.iter().map(|output| &**output))?;
         self.runner().enqueue(&inputs, &outputs)
@@ -311,6 +329,7 @@ impl Module {
         times: &mut [Duration],
     ) -> Result<(), Failure> {
         self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
+        outputs.iter_mut().try_for_each(|output| output.settle())?;
         let inputs = self.residents(inputs.iter().copied())?;
         let outputs = self.residents(outputs.iter().map(|output| &**output))?;
         self.runner().call_timed(&inputs, &outputs, times)
@@ -326,7 +345,8 @@ impl Module {
 
     /// Records calls that are replayed together. All have the same sizes; each has its own inputs
     /// and results.
-    pub fn record(&self, calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, Failure> {
+    pub fn record(&self, mut calls: Vec<(Vec<DeviceArray>, Vec<DeviceArray>)>) -> Result<Replay<'_>, Failure> {
+        calls.iter_mut().flat_map(|(_, outputs)| outputs).try_for_each(DeviceArray::settle)?;
         let mut residents: Vec<ResidentCall<'_>> = vec![];
         for (inputs, outputs) in &calls {
             self.own(inputs.iter().chain(outputs))?;

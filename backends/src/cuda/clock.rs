@@ -76,16 +76,21 @@ impl DeviceArray {
         if !Arc::ptr_eq(&self.gpu, &to.gpu) || self.bytes() != to.bytes() {
             return Err(Error::WrongDevice);
         }
+        to.settle()?;
         let clock = Clock::start(&self.gpu)?;
         self.copy(to)?;
         clock.stop()
     }
 
     fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
+        let (Some(to), Some(from)) = (to.address(), self.address()) else {
+            // One of them is a number of the host, and that is never `to`.
+            let number = self.download()?;
+            return to.address().map_or(Ok(()), |to| self.gpu.upload(to, number.bytes()));
+        };
         // SAFETY: the callers ensure that both have the same length. Freeing either before the copy
         // is done is fine, because the free is ordered after the copy on the stream.
-        unsafe { result::memcpy_dtod_async(to.address, self.address, self.bytes(), self.gpu.stream) }
-            .map_err(self.gpu.failed("copy"))
+        unsafe { result::memcpy_dtod_async(to, from, self.bytes(), self.gpu.stream) }.map_err(self.gpu.failed("copy"))
     }
 }
 
@@ -113,8 +118,8 @@ impl Ceilings {
         let mut reader = gpu.load(None);
         ptx::Device::prepare(&mut reader, &BTreeSet::from(["read"]), include_str!("read.ptx"))?;
         let blocks = u32::try_from(gpu.facts().multiprocessors * 4).unwrap_or(1);
-        let arguments =
-            [from.address, CEILING as u64 / 16, to.address].into_iter().flat_map(u64::to_le_bytes).collect();
+        let [at, to] = [&from, &to].map(|array| array.address().unwrap_or_default());
+        let arguments = [at, CEILING as u64 / 16, to].into_iter().flat_map(u64::to_le_bytes).collect();
         let launch = ptx::Launch { kernel: "read", blocks, threads: 512, shared: 0, arguments };
         let read = median(gpu, || ptx::Device::launch(&mut reader, &launch))?;
         Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })

@@ -38,7 +38,7 @@ impl Code {
         let loaded = match cache {
             None => assemble(gpu, text).and_then(|cubin| load(gpu, &cubin)),
             Some(cache) => {
-                let key = Key::new(text, &gpu.facts());
+                let key = Key::new(text, gpu.facts());
                 // A cached module may fail to load, for example after a downgrade of the driver:
                 // assemble it then.
                 match cache.get(&key).and_then(|cubin| load(gpu, &cubin).ok()) {

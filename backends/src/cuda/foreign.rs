@@ -2,6 +2,8 @@
 //! context, as [`Gpu`] does, so that addresses and streams mean the same to all.
 
 use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::PoisonError;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUpointer_attribute as Attribute};
@@ -59,19 +61,15 @@ impl Gpu {
             return Ok(());
         }
         self.enter()?;
-        let failed = || self.failed("order streams");
-        let mut event = std::ptr::null_mut();
-        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        // SAFETY: it writes a handle.
-        unsafe { sys::cuEventCreate(&raw mut event, flags) }.result().map_err(failed())?;
-        // SAFETY: the event was just made, and the streams exist. The driver keeps an event that is
-        // destroyed until nothing waits for it.
-        unsafe {
-            let recorded = sys::cuEventRecord(event, first).result();
-            let waits = recorded.and_then(|()| sys::cuStreamWaitEvent(second, event, 0).result());
-            _ = sys::cuEventDestroy_v2(event);
-            waits.map_err(failed())
-        }
+        // A stream waits for the latest record at the time when it is told to, so one event serves
+        // all, as long as no other thread records it in between.
+        let event = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the event lives as long as the device, and the streams exist.
+        let waits = unsafe {
+            let recorded = sys::cuEventRecord(event.0, first).result();
+            recorded.and_then(|()| sys::cuStreamWaitEvent(second, event.0, 0).result())
+        };
+        waits.map_err(self.failed("order streams"))
     }
 
     /// Lets later calls, and what is freed from now on, come after all work that a stream was
@@ -92,24 +90,36 @@ impl Gpu {
         }
     }
 
-    /// Checks that an address is in memory of this device.
-    pub(super) fn look_for(&self, address: u64) -> Result<(), Error> {
+    /// Checks that the first and the last of some bytes are in memory of this device.
+    pub(super) fn look_for(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        let Some(last) = (bytes as u64).checked_sub(1) else { return Ok(()) };
+        let last = address.checked_add(last).ok_or(Error::NotThere(address))?;
         self.enter()?;
-        let (mut kind, mut number) = (0u32, -1i32);
-        // SAFETY: the driver writes a number of 32 bits for either attribute. It takes any address.
-        let (found, placed) = unsafe {
-            let ask = |to: *mut c_void, attribute| sys::cuPointerGetAttribute(to, attribute, address).result();
-            (
-                ask((&raw mut kind).cast(), Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
-                ask((&raw mut number).cast(), Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
-            )
-        };
-        let device = sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
-        match (found, placed) {
-            (Ok(()), Ok(())) if kind != device => Err(Error::NotThere(address)),
-            (Ok(()), Ok(())) if number != self.facts().number => Err(Error::WrongDevice),
-            (Ok(()), Ok(())) => Ok(()),
-            _ => Err(Error::NotThere(address)),
+        // Mostly both are in the same allocation.
+        let rest = self.look_at(address)?;
+        if rest.contains(&last) { Ok(()) } else { self.look_at(last).map(drop) }
+    }
+
+    /// The addresses of the allocation of this device that has this one, as far as the driver tells
+    /// them.
+    fn look_at(&self, address: u64) -> Result<Range<u64>, Error> {
+        let (mut kind, mut number, mut start, mut length) = (0u32, -1i32, 0u64, 0usize);
+        let mut attributes = [
+            Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        ];
+        let mut to: [*mut c_void; 4] =
+            [(&raw mut kind).cast(), (&raw mut number).cast(), (&raw mut start).cast(), (&raw mut length).cast()];
+        // SAFETY: there are four attributes, and the driver writes 32 bits for each of the first
+        // two, and 64 for each of the others. It takes any address.
+        let asked = unsafe { sys::cuPointerGetAttributes(4, attributes.as_mut_ptr(), to.as_mut_ptr(), address) };
+        match asked.result() {
+            Ok(()) if kind != sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Err(Error::NotThere(address)),
+            Ok(()) if number != self.facts().number => Err(Error::WrongDevice),
+            Ok(()) => Ok(start..start.saturating_add(length as u64)),
+            Err(_) => Err(Error::NotThere(address)),
         }
     }
 }

@@ -16,7 +16,9 @@ use crate::ptx;
 pub struct Gpu {
     context: sys::CUcontext,
     pub(super) stream: sys::CUstream,
-    device: sys::CUdevice,
+    facts: Facts,
+    /// What one stream is given to wait for by another: see [`Gpu::follow`].
+    pub(super) order: Mutex<Event>,
     pool: sys::CUmemoryPool,
     /// The properties that plans depend on.
     pub(super) limits: ptx::Facts,
@@ -26,6 +28,23 @@ pub struct Gpu {
     pub(super) codes: Mutex<BTreeMap<String, Weak<Code>>>,
     /// Pinned buffers that large transfers go through.
     pub(super) staging: Mutex<Staging>,
+}
+
+/// An event without a time.
+pub(super) struct Event(pub(super) sys::CUevent);
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event of the current context, to which nothing was recorded.
+    pub(super) fn new() -> Result<Event, DriverError> {
+        let mut event = std::ptr::null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: it writes a handle.
+        unsafe { sys::cuEventCreate(&raw mut event, flags) }.result()?;
+        Ok(Event(event))
+    }
 }
 
 // SAFETY: the driver's handles may be used from any thread, and the context is made current before
@@ -126,7 +145,8 @@ impl Gpu {
             return Err(Error::NoDevice(number));
         }
         let device = result::device::get(number).map_err(|_| Error::NoDevice(number))?;
-        let (major, minor) = Facts::of(number, device).capability;
+        let facts = Facts::of(number, device);
+        let (major, minor) = facts.capability;
         if major < 8 {
             return Err(Error::TooOld(major, minor));
         }
@@ -137,6 +157,7 @@ impl Gpu {
         unsafe { result::ctx::set_current(context) }.map_err(failed("use a context"))?;
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(failed("make a stream"))?;
+        let order = Mutex::new(Event::new().map_err(failed("make an event"))?);
         let mut pool = std::ptr::null_mut();
         // SAFETY: the device is one that the driver gave.
         unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, device) }.result().map_err(failed("find its memory"))?;
@@ -161,12 +182,12 @@ impl Gpu {
                 ptx::Target::Sm80
             },
         };
-        Ok(Gpu { context, stream, device, pool, limits, lost: OnceLock::new(), codes, staging })
+        Ok(Gpu { context, stream, facts, order, pool, limits, lost: OnceLock::new(), codes, staging })
     }
 
     /// The properties of this device.
-    pub fn facts(&self) -> Facts {
-        Facts::of(self.device, self.device)
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     /// Makes the device's context current on this thread. Fails if the device was lost.

@@ -23,8 +23,14 @@ pub struct Loaded {
     /// Where assembled kernels are kept.
     cache: Option<Cache>,
     /// The kernels loaded so far, by name, and their modules.
-    functions: BTreeMap<String, sys::CUfunction>,
+    functions: BTreeMap<String, Function>,
     codes: Vec<Arc<Code>>,
+}
+
+/// A loaded kernel, and how much dynamic shared memory its launches may use.
+struct Function {
+    handle: sys::CUfunction,
+    shared: u32,
 }
 
 // SAFETY: the driver's handles may be used from any thread; the context is made current before each
@@ -62,24 +68,25 @@ impl Loaded {
     }
 
     /// The kernel of a launch, allowed to use the launch's dynamic shared memory.
-    fn function(&self, launch: &Launch<'_>) -> Result<sys::CUfunction, Error> {
+    fn function(&mut self, launch: &Launch<'_>) -> Result<sys::CUfunction, Error> {
         let name = launch.kernel;
-        let function =
-            *self.functions.get(name).ok_or_else(|| Error::Rejected(format!("no kernel {name} is ready")))?;
+        let missing = || Error::Rejected(format!("no kernel {name} is ready"));
+        let function = self.functions.get_mut(name).ok_or_else(missing)?;
         // A kernel may only use that much dynamic shared memory after its limit has been raised.
-        if launch.shared > 0 {
+        if launch.shared > function.shared {
             let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
             let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the module of the function is loaded.
-            unsafe { sys::cuFuncSetAttribute(function, most, bytes) }
+            unsafe { sys::cuFuncSetAttribute(function.handle, most, bytes) }
                 .result()
                 .map_err(self.gpu.failed("give a kernel its memory"))?;
+            function.shared = launch.shared;
         }
-        Ok(function)
+        Ok(function.handle)
     }
 
     /// Adds a node for each launch, each depending on the one before.
-    fn add(&self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
+    fn add(&mut self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
         let mut before: Option<sys::CUgraphNode> = None;
         for launch in launches {
             let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
@@ -141,7 +148,8 @@ impl Device for Loaded {
     fn prepare(&mut self, names: &BTreeSet<&str>, text: &str) -> Result<(), Error> {
         let code = Code::new(&self.gpu, text, self.cache.as_ref())?;
         for name in names {
-            self.functions.insert((*name).to_owned(), code.function(name)?);
+            let function = Function { handle: code.function(name)?, shared: 0 };
+            self.functions.insert((*name).to_owned(), function);
         }
         self.codes.push(code);
         Ok(())

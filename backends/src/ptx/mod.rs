@@ -21,7 +21,7 @@
 //! | `vectors`, `stencil`, `transpose` | elementwise loops: vectorized, with register reuse, tiled |
 //! | `contract`, `factor`, `mma`, `epilogue` | matrix products by threads or tensor cores |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
-//! | `plan`, `steps`, `run` | the launches and memory of a call; their order, loops included; running them on a device |
+//! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
 
 mod alone;
 mod build;
@@ -43,6 +43,7 @@ mod plan;
 mod prefixes;
 mod print;
 mod reduce;
+mod resident;
 mod row_mapping;
 mod rows;
 mod run;
@@ -77,5 +78,5 @@ impl std::fmt::Display for Target {
 pub use crate::settings::{Math, Phases};
 pub use compile::Module;
 pub use plan::{Plan, Planned, Word};
-pub(crate) use run::{Resident, ResidentCall};
+pub(crate) use resident::{Resident, ResidentCall};
 pub use run::{Device, Facts, Launch, RunError, Runner};

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use ir::Scalar;
 use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault, Given};
 use ir::nest::SiteId;
@@ -14,6 +13,7 @@ use ir::nest::SiteId;
 use super::compile::Module;
 use super::emit::Argument;
 use super::plan::{FAULT, Plan};
+use super::resident::{Numbers, Resident, ResidentCall};
 use super::steps::{Sequence, Visitor, count};
 use super::{Phases, Target};
 use crate::call;
@@ -116,33 +116,6 @@ impl<E> From<BindError> for RunError<E> {
     }
 }
 
-/// An array in the memory of a device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Resident<'a> {
-    pub(crate) dtype: ir::Dtype,
-    pub(crate) shape: &'a [usize],
-    pub(crate) address: u64,
-    /// The element, if this is a scalar that a size can depend on.
-    pub(crate) scalar: Option<Scalar>,
-}
-
-impl Given for Resident<'_> {
-    fn dtype(&self) -> ir::Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.shape
-    }
-
-    fn scalar(&self) -> Option<Scalar> {
-        self.scalar
-    }
-}
-
-/// The inputs and the results of a call.
-pub(crate) type ResidentCall<'a> = (Vec<Resident<'a>>, Vec<Resident<'a>>);
-
 /// Launches are recorded up to this many: each of them takes memory of the driver's.
 const MOST_RECORDED: u64 = 4096;
 /// Memory for inputs and results is kept for the next call up to this size in bytes.
@@ -154,6 +127,7 @@ struct Frame<R> {
     /// The call's own memory, and the device memory for host arrays, if there are any.
     own: u64,
     host: Option<Host>,
+    numbers: Option<Numbers>,
     /// The addresses of inputs and results at the last call. The recording of its launches is made
     /// when the same addresses come a second time.
     last: Vec<u64>,
@@ -226,7 +200,7 @@ impl<D: Device> Runner<D> {
     /// program performs checks, because their outcome must be known.
     pub(crate) fn enqueue(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, ()> {
         self.enter(inputs, outputs, None)?;
-        let addresses = inputs.iter().chain(outputs).map(|array| array.address).collect();
+        let addresses = self.addresses(inputs, outputs)?;
         let done = self.run(addresses, inputs.len()).and_then(|()| self.check_fault());
         if done.is_err() {
             self.leave();
@@ -243,8 +217,8 @@ impl<D: Device> Runner<D> {
         times: &mut [Duration],
     ) -> Done<D, ()> {
         self.enter(inputs, outputs, None)?;
+        let addresses = self.addresses(inputs, outputs)?;
         let Some(frame) = &self.frame else { return Ok(()) };
-        let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
         let mut sequence = Sequence::new(&frame.plan, frame.own, &addresses, inputs.len());
         let run = Run { device: &mut self.device, fault: self.faults.then_some(frame.own) };
         let mut timed = Timed { run, plan: &frame.plan, batch: vec![], kernels: vec![], times };
@@ -256,8 +230,9 @@ impl<D: Device> Runner<D> {
     /// Also returns the memory that the calls use, which the owner of the recording must free.
     pub(crate) fn record(&mut self, calls: &[ResidentCall<'_>]) -> Done<D, (Option<D::Recording>, Vec<u64>)> {
         let mut frames: Vec<Frame<D::Recording>> = vec![];
-        let recorded = self.record_in(calls, &mut frames);
-        let own: Vec<u64> = frames.iter().map(|frame| frame.own).collect();
+        let mut own = vec![];
+        let recorded = self.record_in(calls, &mut frames, &mut own);
+        own.extend(frames.iter().map(|frame| frame.own));
         if recorded.is_err() {
             own.iter().for_each(|address| self.device.free(*address));
         }
@@ -268,6 +243,7 @@ impl<D: Device> Runner<D> {
         &mut self,
         calls: &[ResidentCall<'_>],
         frames: &mut Vec<Frame<D::Recording>>,
+        own: &mut Vec<u64>,
     ) -> Done<D, Option<D::Recording>> {
         let mut of_call = vec![];
         for (inputs, outputs) in calls {
@@ -281,7 +257,11 @@ impl<D: Device> Runner<D> {
         }
         let mut launches = vec![];
         for ((inputs, outputs), frame) in calls.iter().zip(of_call) {
-            let addresses: Vec<u64> = inputs.iter().chain(outputs).map(|array| array.address).collect();
+            // Calls of one recording may have other numbers, but share the memory of a frame.
+            let mut numbers = None;
+            let addresses = Numbers::place(&mut numbers, &mut self.device, inputs, outputs).map_err(RunError::Device);
+            own.extend(numbers.map(|numbers| numbers.base()));
+            let addresses = addresses?;
             let Frame { plan, own, .. } = &frames[frame];
             if count(&plan.steps) > MOST_RECORDED {
                 return Ok(None);
@@ -344,7 +324,7 @@ impl<D: Device> Runner<D> {
                 return Err(RunError::Device(error));
             }
         }
-        Ok(Frame { plan, own, host: None, last: vec![], recording: None })
+        Ok(Frame { plan, own, host: None, numbers: None, last: vec![], recording: None })
     }
 
     /// Loads the kernels of a plan. Variants for other sizes are left until they are needed,
@@ -365,7 +345,16 @@ impl<D: Device> Runner<D> {
             if let Some(host) = frame.host {
                 self.device.free(host.base);
             }
+            if let Some(numbers) = frame.numbers {
+                self.device.free(numbers.base());
+            }
         }
+    }
+
+    /// The addresses of inputs, then of results, in the order of the frame.
+    fn addresses(&mut self, inputs: &[Resident<'_>], outputs: &[Resident<'_>]) -> Done<D, Vec<u64>> {
+        let Some(frame) = &mut self.frame else { return Ok(vec![]) };
+        Numbers::place(&mut frame.numbers, &mut self.device, inputs, outputs).map_err(RunError::Device)
     }
 
     fn call_in_frame(

@@ -79,7 +79,7 @@ fn main() -> Result<(), Error> {
         Report { device: facts.name.clone(), driver: facts.driver, copy, read, workloads: vec![], latencies: vec![] };
     for workload in WORKLOADS.iter().filter(|workload| is_wanted(workload.name)) {
         for sizes in workload.sizes {
-            match measure(&gpu, &facts, ceilings, &program, workload, sizes) {
+            match measure(&gpu, facts, ceilings, &program, workload, sizes) {
                 Ok(row) => {
                     let sizes: Vec<String> = sizes.iter().map(|(_, n)| n.to_string()).collect();
                     let goal = row.goal.map_or(String::new(), |goal| format!("{goal:.2}"));

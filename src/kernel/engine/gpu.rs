@@ -96,7 +96,7 @@ impl Kernel {
     /// The name of that GPU.
     #[cfg(feature = "reports")]
     pub(crate) fn gpu_name(&self) -> Option<String> {
-        self.gpu().map(|gpu| gpu.facts().name)
+        self.gpu().map(|gpu| gpu.facts().name.clone())
     }
 
     fn on_gpu(&self) -> Result<&OnGpu, RunError> {
@@ -187,6 +187,29 @@ impl Kernel {
         self.lent_on_gpu(inputs, |gpu, inputs| {
             let done = outputs.with(|outputs| gpu.module.enqueue(inputs, outputs));
             done.map_err(|e| self.context().gpu(e, inputs))
+        })
+    }
+
+    /// The shapes of the results of a call on a GPU, for callers that have memory of their own for
+    /// them ([`Kernel::call_on_gpu_into`]).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Kernel::call_on_gpu`] that are found before anything runs.
+    ///
+    /// ```
+    /// use fuseloop::{Device, DeviceArray, Dtype, Gpu, Options, Program};
+    ///
+    /// let Ok(gpu) = Gpu::get(0) else { return Ok(()) }; // there is none
+    /// let program = Program::parse("fn differences(x: f32[n]) { let y[i] = x[i + 1] - x[i]; y }")?;
+    /// let kernel = program.main()?.compile(&Options { device: Device::Gpu, ..Options::default() })?;
+    /// let x = DeviceArray::zeros(&gpu, Dtype::F32, &[1000])?;
+    /// assert_eq!(kernel.output_shapes_on_gpu((&x,))?, [[999]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output_shapes_on_gpu(&self, inputs: impl DeviceInputs) -> Result<Vec<Vec<usize>>, RunError> {
+        self.lent_on_gpu(inputs, |gpu, inputs| {
+            gpu.module.output_shapes(inputs).map_err(|e| self.context().gpu(e, inputs))
         })
     }
 

@@ -58,7 +58,7 @@ macro_rules! numbers {
     ($($number:ident)*) => {$(
         impl DeviceInput for $number {
             fn lend<'a>(&'a self, gpu: &Arc<Gpu>, room: &'a mut Option<DeviceArray>) -> Result<&'a DeviceArray, Error> {
-                Ok(room.insert(DeviceArray::scalar(gpu, (*self).into())?))
+                Ok(room.insert(DeviceArray::scalar(gpu, (*self).into())))
             }
         }
     )*};
