@@ -15,6 +15,8 @@
 //!                                       parallel i < n * (else) { ... }
 //! ```
 //!
+//! All pairs of rows, as `distance[i, j]`, are loops over `j` around a block of 64 rows `i`.
+//!
 //! Which of the loops runs depends on sizes alone: the extents of the others are 0. (Index set
 //! splitting and unswitching, on sizes; the bits stay those of the canonical order.)
 
@@ -37,6 +39,8 @@ use crate::prepare::{copy, join};
 const WIDTHS: [i64; 2] = [4, 16];
 /// The least number of rows that vectors run across.
 const ROWS: i64 = 4;
+/// Rows of a block.
+const BLOCK: i64 = 64;
 /// The most statements of an inner loop of straight code.
 const MOST: usize = 256;
 
@@ -57,63 +61,138 @@ pub fn across(scheduled: &mut Scheduled, choice: &mut Choice) {
     }
 }
 
-/// A parallel loop around one reducing loop.
-struct Rows<'l> {
-    /// The number of iterations of its last index.
-    length: Size,
+/// A parallel loop around one other loop, which only computes, or stores a row.
+struct Rows {
+    outer: Loop,
     /// Where in its body the inner loop stands.
     at: usize,
-    inner: &'l Loop,
+    /// 1 if the inner loop runs at all, else 0.
+    runs: Size,
+}
+
+/// Loops across rows in place of one, before their reductions are straight code.
+struct Across {
+    all: Vec<Rows>,
+    /// 1 if there are enough rows for vectors, else 0.
+    enough: Size,
     /// The length of the reductions in the inner loop, unless these are straight code already.
     reduced: Option<Size>,
 }
 
-impl<'l> Rows<'l> {
-    /// The parallel loop as one, if its inner loop only computes and if vectors across its rows
-    /// promise something.
-    fn new(program: &Program, l: &'l Loop) -> Option<Rows<'l>> {
-        let length = l.dims.last()?.1.as_size()?.clone();
+impl Across {
+    /// The loop itself, if it reduces something in each of its iterations.
+    fn around(program: &Program, l: &Loop) -> Option<Across> {
         let loops: Vec<usize> = (0..l.body.len()).filter(|at| l.body[*at].repeats()).collect();
         let [at] = loops[..] else { return None };
         let Statement::Loop(inner) = &l.body[at] else { return None };
-        let sized = |dims: &[(IndexId, Extent)]| {
-            dims.iter().all(|(_, extent)| extent.as_size().is_some_and(|size| is_length(&program.symbols, size)))
-        };
         let LoopKind::Reduce(reductions) = &inner.kind else { return None };
         let by_rows = reductions.iter().all(|r| matches!(r.order, Order::Free | Order::Blocks));
-        if l.kind != LoopKind::Parallel || !by_rows || !sized(&inner.dims) || !is_length(&program.symbols, &length) {
+        if l.kind != LoopKind::Parallel || !by_rows || !visit::stores(&inner.body).is_empty() {
             return None;
         }
-        let mut reduced = None;
-        for statement in &inner.body {
-            if let Statement::Loop(short) = statement {
-                let size = length_of_short(short).filter(|_| sized(&short.dims))?;
-                if reduced.get_or_insert_with(|| size.clone()) != size {
-                    return None;
-                }
-            } else if !computes(statement) {
-                return None;
-            }
-        }
-        let rows = Rows { length, at, inner, reduced };
-        let loads = rows.loads(program, l, &rows.inner.body)?;
-        (loads.crossing > 0 && loads.apart > 0 && loads.adjacent == 0).then_some(rows)
+        let rows = lengths(program, &l.dims[l.dims.len().checked_sub(1)?..])?;
+        let reduced = reduced(program, &inner.body)?;
+        // Nothing is loaded before the inner loop that this would not load.
+        let some = |size: &Size| &Size::constant(1) - &below(size, 1);
+        let runs = lengths(program, &inner.dims)?.iter().map(some).fold(Size::constant(1), |all, one| &all * &one);
+        let enough = &(&Size::constant(1) - &below(&rows[0], ROWS)) * &runs;
+        let rows = Rows { outer: l.clone(), at, runs: Size::constant(1) };
+        rows.promise(program).then_some(Across { all: vec![rows], enough, reduced })
     }
 
-    /// The loads of a block in the inner loop; `None` if a subscript is a value.
-    fn loads(&self, program: &Program, l: &Loop, block: &Block) -> Option<Loads> {
-        let (column, row) = (l.dims.last()?.0, self.inner.dims.last()?.0);
-        let (mut loads, mut known) = (Loads::default(), true);
-        visit::for_each_statement(block, &mut |s| {
-            let Some(load) = s.effects().load else { return };
-            let linear = Linear::of(program, load.buffer, load.view, load.at);
-            known &= linear.as_affine().is_some();
-            let step = |index| linear.affine.coefficient(index).as_constant();
-            loads.crossing += usize::from(!matches!(step(column), Some(0 | 1)));
-            loads.adjacent += usize::from(step(row) == Some(1));
-            loads.apart += usize::from(!matches!(step(row), Some(0 | 1)) && step(column) == Some(0));
-        });
-        known.then_some(loads)
+    /// A loop over rows and columns as loops over columns, each around a block of rows, and one
+    /// around the rows that are left.
+    fn of_pairs(program: &mut Program, kernel: &mut Kernel, l: &Loop) -> Option<Across> {
+        let [others @ .., row, column] = l.dims.as_slice() else { return None };
+        let sizes = lengths(program, &l.dims[others.len()..])?;
+        let (height, width) = (&sizes[0], &sizes[1]);
+        let reduced = reduced(program, &l.body)?;
+        let along = |s: &Statement| {
+            let Statement::Store { buffer, at, .. } = s else { return true };
+            Linear::of(program, *buffer, None, at).affine.coefficient(column.0).as_constant() == Some(1)
+        };
+        let loads = Loads::of(program, &l.body, column.0, row.0)?;
+        if l.kind != LoopKind::Parallel || !l.body.iter().all(along) || !loads.promise() {
+            return None;
+        }
+        let from = kernel.clone();
+        let mut maker = Maker { program, kernel };
+        let block = Size::constant(BLOCK);
+        let blocks = height.floor_div(&block);
+        let left = height - &(&blocks * &block);
+        let mut around = |whole: bool| {
+            let name = |index: &IndexId| from.indices[*index].name.as_str();
+            let mut dims = vec![];
+            for (old, extent) in others {
+                dims.push((maker.index(name(old)), extent.clone()));
+            }
+            let inner = maker.index(name(&row.0));
+            let mut number = Affine::index(inner);
+            if whole {
+                let outer = maker.index(&format!("{}.block", name(&row.0)));
+                number = number.add(&Affine::index(outer).scale(&block));
+                dims.push((outer, Extent::size(blocks.clone())));
+            } else {
+                number = number.add(&Affine::size(&blocks * &block));
+            }
+            dims.push((maker.index(name(&column.0)), column.1.clone()));
+            let mut copier = Copier::new(maker.program, &from, maker.kernel);
+            for ((old, _), (new, _)) in others.iter().zip(&dims).chain(dims.last().map(|new| (column, new))) {
+                copier.map_index(*old, Subscript::index(*new));
+            }
+            copier.map_index(row.0, Subscript::Affine(number));
+            let mut body = vec![];
+            copier.copy(&l.body, &mut body);
+            let extent = Extent::size(if whole { block.clone() } else { left.clone() });
+            let inner = Loop { dims: vec![(inner, extent)], kind: LoopKind::Parallel, body };
+            let runs = if whole { Size::constant(1) } else { &Size::constant(1) - &below(&left, 1) };
+            let outer = Loop { dims, kind: LoopKind::Parallel, body: vec![Statement::Loop(inner)] };
+            Rows { outer, at: 0, runs }
+        };
+        let all = vec![around(true), around(false)];
+        Some(Across { all, enough: &Size::constant(1) - &below(width, ROWS), reduced })
+    }
+}
+
+/// The extents of some dims, if all are lengths.
+fn lengths(program: &Program, dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
+    let length =
+        |(_, extent): &(IndexId, Extent)| extent.as_size().filter(|size| is_length(&program.symbols, size)).cloned();
+    dims.iter().map(length).collect()
+}
+
+/// The length of the reductions in a block, if there are any; `None` if it does anything else than
+/// compute, reduce so many elements and store.
+#[expect(clippy::option_option, reason = "whether there are reductions, and whether it is such a block")]
+fn reduced(program: &Program, block: &Block) -> Option<Option<Size>> {
+    let mut reduced = None;
+    for statement in block {
+        if let Statement::Loop(short) = statement {
+            let size = length_of_short(short).filter(|_| lengths(program, &short.dims).is_some())?;
+            if reduced.get_or_insert_with(|| size.clone()) != size {
+                return None;
+            }
+        } else if !computes(statement) && !matches!(statement, Statement::Store { .. }) {
+            return None;
+        }
+    }
+    Some(reduced)
+}
+
+impl Rows {
+    fn inner(&self) -> Option<&Loop> {
+        if let Statement::Loop(inner) = &self.outer.body[self.at] { Some(inner) } else { None }
+    }
+
+    /// The loads of the inner loop.
+    fn loads(&self, program: &Program) -> Option<Loads> {
+        let inner = self.inner()?;
+        Loads::of(program, &inner.body, self.outer.dims.last()?.0, inner.dims.last()?.0)
+    }
+
+    /// Whether vectors across its rows promise something.
+    fn promise(&self, program: &Program) -> bool {
+        self.loads(program).is_some_and(Loads::promise)
     }
 }
 
@@ -126,6 +205,30 @@ struct Loads {
     adjacent: usize,
     /// Neighbours of the inner loop are far apart, those of the outer loop at the same element.
     apart: usize,
+}
+
+impl Loads {
+    /// The loads of a block, for the indices of the outer and the inner loop; `None` if a subscript
+    /// is a value.
+    fn of(program: &Program, block: &Block, column: IndexId, row: IndexId) -> Option<Loads> {
+        let (mut loads, mut known) = (Loads::default(), true);
+        visit::for_each_statement(block, &mut |s| {
+            let Some(load) = s.effects().load else { return };
+            let linear = Linear::of(program, load.buffer, load.view, load.at);
+            known &= linear.as_affine().is_some();
+            let step = |index| linear.affine.coefficient(index).as_constant();
+            loads.crossing += usize::from(!matches!(step(column), Some(0 | 1)));
+            loads.adjacent += usize::from(step(row) == Some(1));
+            loads.apart += usize::from(!matches!(step(row), Some(0 | 1)) && step(column) == Some(0));
+        });
+        known.then_some(loads)
+    }
+
+    /// Whether vectors along the inner loop gather elements from far apart, and so do those along
+    /// the outer one only for what can be loaded before the inner loop.
+    fn promise(self) -> bool {
+        self.crossing > 0 && self.apart > 0 && self.adjacent == 0
+    }
 }
 
 /// Whether a statement only computes a value.
@@ -144,13 +247,11 @@ fn length_of_short(l: &Loop) -> Option<&Size> {
 
 /// The loops in place of one: those across rows, if there are any, and the loop itself.
 fn variants(program: &mut Program, kernel: &mut Kernel, l: &Loop, choice: &mut Choice) -> Vec<Loop> {
-    let Some(rows) = Rows::new(program, l) else { return vec![l.clone()] };
-    // Nothing is loaded before the inner loop that this would not load.
-    let some = |size: &Size| &Size::constant(1) - &below(size, 1);
-    let once = rows.inner.dims.iter().filter_map(|(_, extent)| extent.as_size()).map(some);
-    let enough = once.fold(&Size::constant(1) - &below(&rows.length, ROWS), |all, one| &all * &one);
+    let whole = kernel.clone();
+    let across = Across::around(program, l).or_else(|| Across::of_pairs(program, kernel, l));
+    let Some(Across { all, enough, reduced }) = across else { return vec![l.clone()] };
     let mut ranges = vec![];
-    match &rows.reduced {
+    match &reduced {
         None => ranges.push((0, enough)),
         Some(length) => {
             let mut from = 1;
@@ -164,15 +265,18 @@ fn variants(program: &mut Program, kernel: &mut Kernel, l: &Loop, choice: &mut C
     let mut loops = vec![];
     let mut rest = Size::constant(1);
     for (width, condition) in ranges {
-        let before = kernel.clone();
-        match straight(program, kernel, l, &rows, width).filter(|_| choice.grants(true)) {
-            Some(mut variant) => {
-                limit(&mut variant, &condition);
-                rest = &rest - &condition;
+        let made: Option<Vec<Loop>> = all.iter().map(|rows| straight(program, kernel, rows, width)).collect();
+        if let Some(made) = made.filter(|_| choice.grants(true)) {
+            rest = &rest - &condition;
+            for (mut variant, rows) in made.into_iter().zip(&all) {
+                limit(&mut variant, &(&condition * &rows.runs));
                 loops.push(variant);
             }
-            None => *kernel = before,
         }
+    }
+    if loops.is_empty() {
+        *kernel = whole;
+        return vec![l.clone()];
     }
     let mut original = l.clone();
     limit(&mut original, &rest);
@@ -190,40 +294,38 @@ fn limit(l: &mut Loop, condition: &Size) {
 }
 
 /// The loop across rows, with reductions of at most `width` elements as straight code.
-fn straight(program: &mut Program, kernel: &mut Kernel, l: &Loop, rows: &Rows<'_>, width: i64) -> Option<Loop> {
+fn straight(program: &mut Program, kernel: &mut Kernel, rows: &Rows, width: i64) -> Option<Loop> {
     let from = kernel.clone();
     let mut maker = Maker { program, kernel };
     let mut dims = vec![];
-    for (old, extent) in &l.dims {
+    for (old, extent) in &rows.outer.dims {
         dims.push((maker.index(&from.indices[*old].name), extent.clone()));
     }
     let mut copier = Copier::new(maker.program, &from, maker.kernel);
-    for ((old, _), (new, _)) in l.dims.iter().zip(&dims) {
+    for ((old, _), (new, _)) in rows.outer.dims.iter().zip(&dims) {
         copier.map_index(*old, Subscript::index(*new));
     }
     let mut body = vec![];
-    copier.copy(&l.body, &mut body);
-    let mut l = Loop { dims, kind: LoopKind::Parallel, body };
-    let Statement::Loop(inner) = &l.body[rows.at] else { return None };
+    copier.copy(&rows.outer.body, &mut body);
+    let outer = Loop { dims, kind: LoopKind::Parallel, body };
+    let mut found = Rows { outer, at: rows.at, runs: rows.runs.clone() };
+    let mut inner = found.inner()?.clone();
     let mut code = vec![];
-    for statement in &inner.body {
-        if let Statement::Loop(short) = statement {
+    for statement in std::mem::take(&mut inner.body) {
+        if let Statement::Loop(short) = &statement {
             unrolled(&mut maker, short, width, &mut code)?;
         } else {
-            code.push(statement.clone());
+            code.push(statement);
         }
     }
     let indices: BTreeSet<IndexId> = inner.dims.iter().map(|(index, _)| *index).collect();
     let (before, code) = apart(code, &indices);
-    let mut inner = inner.clone();
     inner.body = code;
-    let found = Rows { inner: &inner, length: rows.length.clone(), at: rows.at, reduced: None };
-    let loads = found.loads(maker.program, &l, &inner.body)?;
-    if loads.crossing > 0 || loads.apart == 0 || inner.body.len() > MOST {
-        return None;
-    }
-    l.body.splice(rows.at..=rows.at, before.into_iter().chain([Statement::Loop(inner)]));
-    Some(l)
+    let long = inner.body.len() > MOST;
+    found.outer.body.splice(rows.at..=rows.at, before.into_iter().chain([Statement::Loop(inner)]));
+    found.at = found.outer.body.iter().position(Statement::repeats)?;
+    let loads = found.loads(maker.program)?;
+    (loads.crossing == 0 && loads.apart > 0 && !long).then_some(found.outer)
 }
 
 /// Appends a reduction of at least 1 and at most `width` elements as straight code. An element

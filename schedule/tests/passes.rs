@@ -318,3 +318,20 @@ fn loops_run_across_the_rows_around_them() {
     let program = program(arrays, &distances("min free").replace("%c[j, p]", "%c[p, j]"));
     assert_eq!(after(&[across::across], &program, Machine::CPU), Scheduled::new(&program, Machine::CPU));
 }
+
+#[test]
+fn pairs_of_rows_run_across_those_of_the_second() {
+    let arrays = "symbol d = dim 1 of input 0 symbol k = dim 0 of input 1
+        input 0 %x: f32[n, d] input 1 %c: f32[k, d] output 0 %y: f32[n, k]";
+    let pairs = |second: &str| {
+        format!(
+            "parallel i < n, j < k {{
+                v0 = load %x[i, 0] v1 = load %c[{second}] v2 = sub v0, v1 store %y[i, j], v2
+            }}"
+        )
+    };
+    assert_snapshot!(after(&[across::across], &program(arrays, &pairs("j, 0")), Machine::CPU));
+    // The elements of the second are side by side.
+    let program = program(arrays, &pairs("0, j"));
+    assert_eq!(after(&[across::across], &program, Machine::CPU), Scheduled::new(&program, Machine::CPU));
+}
