@@ -162,7 +162,7 @@ fn lengths(program: &Program, dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
 }
 
 /// The length of the reductions in a block, if there are any; `None` if it does anything else than
-/// compute, reduce so many elements and store.
+/// compute, reduce and store.
 #[expect(clippy::option_option, reason = "whether there are reductions, and whether it is such a block")]
 fn reduced(program: &Program, block: &Block) -> Option<Option<Size>> {
     let mut reduced = None;
