@@ -165,22 +165,28 @@ pub(super) fn binary(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg
 /// selected afterwards: x / 0 = 0, and x / -1 must wrap for the minimum instead of overflowing.
 fn divide(b: &mut Builder, op: BinaryOp, dtype: Dtype, x: Reg, y: Reg) -> Reg {
     let ty = arithmetic(dtype);
-    let by_zero = b.set(Comparison::Eq, ty, y, 0);
-    let mut safe = b.select(bits(dtype), 1, y, by_zero);
-    let minus = dtype.is_signed_int().then(|| b.set(Comparison::Eq, ty, y, -1));
-    if let Some(minus) = minus {
-        safe = b.select(bits(dtype), 1, safe, minus);
-    }
+    let special = match ty {
+        // Both at once, and never `y == 0`: NVIDIA's assembler (CUDA 13.0, for compute capability
+        // 9.0) turns a selection by that into one by `y > 0` if `y` is `max(max(a, 0), 0)`.
+        Type::S32 | Type::S64 => {
+            let unsigned = if ty == Type::S64 { Type::U64 } else { Type::U32 };
+            let next = b.op2(Opcode::Add, unsigned, y, 1);
+            b.set(Comparison::Lt, unsigned, next, 2)
+        }
+        _ => b.set(Comparison::Eq, ty, y, 0),
+    };
+    let safe = b.select(bits(dtype), 1, y, special);
     if op == BinaryOp::Rem {
         // The remainder by 1 is 0, which is also the result for the divisors 0 and -1.
         return b.op2(Opcode::Rem, ty, x, safe);
     }
-    let mut quotient = b.op2(Opcode::Div, ty, x, safe);
-    if let Some(minus) = minus {
-        let negated = subtract(b, ty, 0, x);
-        quotient = b.select(bits(dtype), negated, quotient, minus);
+    let quotient = b.op2(Opcode::Div, ty, x, safe);
+    if sabotage::on(Bug::PtxDivision) {
+        return quotient;
     }
-    if sabotage::on(Bug::PtxDivision) { quotient } else { b.select(bits(dtype), 0, quotient, by_zero) }
+    // By 0 and by -1 the quotient is the product.
+    let product = binary(b, BinaryOp::Mul, dtype, x, y);
+    b.select(bits(dtype), product, quotient, special)
 }
 
 /// A shift by any amount. Amounts beyond the width count as the width. Negative amounts do too,
