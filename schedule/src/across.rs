@@ -11,7 +11,7 @@
 //!       x[i, p] * c[j, p]                   a * c[j, 0] + (if 1 < d then b * c[j, 1]) + ...
 //!     } with sum                          } with min
 //!   } with min                          }
-//! }                                     the same for 4 < d <= 16
+//! }                                     the same for 4 < d <= 8, 8 < d <= 16
 //!                                       parallel i < n * (else) { ... }
 //! ```
 //!
@@ -36,7 +36,7 @@ use crate::maker::{Maker, below};
 use crate::prepare::{copy, join};
 
 /// The most elements of a reduction that becomes straight code, in each of the loops.
-const WIDTHS: [i64; 2] = [4, 16];
+const WIDTHS: [i64; 3] = [4, 8, 16];
 /// The least number of rows that vectors run across.
 const ROWS: i64 = 4;
 /// Rows of a block.
