@@ -32,7 +32,8 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{Columns, Scheduled};
 use ir::{Affine, CompareOp, Order, Size, visit};
 
-use crate::maker::{Maker, below};
+use crate::forward::is_scratch;
+use crate::maker::{Maker, below, in_place};
 use crate::prepare::{copy, join};
 
 /// The most elements of a reduction that becomes straight code, in each of the loops.
@@ -247,6 +248,11 @@ fn length_of_short(l: &Loop) -> Option<&Size> {
 
 /// The loops in place of one: those across rows, if there are any, and the loop itself.
 fn variants(program: &mut Program, kernel: &mut Kernel, l: &Loop, choice: &mut Choice) -> Vec<Loop> {
+    // Scratch belongs to a loop that is the only one of its kernel.
+    let in_scratch = visit::stores(&l.body).iter().any(|buffer| is_scratch(program, *buffer));
+    if in_scratch || in_place(program, &l.body) {
+        return vec![l.clone()];
+    }
     let whole = kernel.clone();
     let across = Across::around(program, l).or_else(|| Across::of_pairs(program, kernel, l));
     let Some(Across { all, enough, reduced }) = across else { return vec![l.clone()] };

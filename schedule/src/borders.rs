@@ -22,7 +22,7 @@ use ir::sched::Scheduled;
 use ir::{Affine, BinaryOp, CompareOp, Scalar, Size, visit};
 
 use crate::forward::is_scratch;
-use crate::maker::Maker;
+use crate::maker::{Maker, in_place};
 
 /// The greatest distance from either end that counts as a border.
 const WIDEST: i64 = 16;
@@ -89,13 +89,8 @@ fn split(program: &mut Program, original: &Kernel, kernel: &mut Kernel, l: &Loop
     if !splits || statements > MOST || guarded(&l.body) == 0 {
         return None;
     }
-    // One loop may load elements where it stores others; several have to keep them apart.
-    let (stored, loaded) = (visit::stores(&l.body), visit::loads(&l.body));
-    let in_place = |members: &Vec<BufferId>| {
-        members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
-    };
-    let in_scratch = top && stored.iter().any(|buffer| is_scratch(program, *buffer));
-    if in_scratch || !serial && program.slots.values().any(in_place) {
+    let in_scratch = top && visit::stores(&l.body).iter().any(|buffer| is_scratch(program, *buffer));
+    if in_scratch || !serial && in_place(program, &l.body) {
         return None;
     }
     let lengths = l.dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;

@@ -89,6 +89,16 @@ pub fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
     dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
 }
 
+/// Whether a block stores elements where it loads others. One loop may do that; several in its place
+/// have to keep them apart.
+pub fn in_place(program: &Program, block: &Block) -> bool {
+    let (stored, loaded) = (visit::stores(block), visit::loads(block));
+    let of_both = |members: &Vec<BufferId>| {
+        members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
+    };
+    program.slots.values().any(of_both)
+}
+
 /// 1 for a length below the limit, else 0.
 pub fn below(length: &Size, limit: i64) -> Size {
     let limit = Size::constant(limit);

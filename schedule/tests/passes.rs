@@ -331,6 +331,12 @@ fn pairs_of_rows_run_across_those_of_the_second() {
         )
     };
     assert_snapshot!(after(&[across::across], &program(arrays, &pairs("j, 0")), Machine::CPU));
+    // In place of elements that it loads, there is one loop.
+    let shared = arrays.replace("output 0", "temp %t: f32[n, k] output 0") + " slot0 = %t, %y";
+    let first = "parallel a < n, b < k { v3 = const f32 1.0 store %t[a, b], v3 }";
+    let second = pairs("j, 0").replace("v2 = sub v0, v1", "v4 = load %t[i, j] v5 = sub v0, v1 v2 = add v5, v4");
+    let in_place = program(&shared, &format!("{first} }} kernel @l {{ {second}"));
+    assert_eq!(after(&[across::across], &in_place, Machine::CPU), Scheduled::new(&in_place, Machine::CPU));
     // The elements of the second are side by side.
     let program = program(arrays, &pairs("0, j"));
     assert_eq!(after(&[across::across], &program, Machine::CPU), Scheduled::new(&program, Machine::CPU));
