@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::choice::Choice;
-use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
+use ir::nest::{Block, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Statement, Subscript, ValueId};
 use ir::rewrite::{Copier, erase_unused, simplify};
 use ir::sabotage::{self, Bug};
 use ir::sched::Scheduled;

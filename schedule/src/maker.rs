@@ -89,8 +89,8 @@ pub fn subscripts(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
     dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
 }
 
-/// Whether a block stores elements where it loads others. One loop may do that; several in its place
-/// have to keep them apart.
+/// Whether a block stores elements where it loads others. One loop may do that; several in its
+/// place have to keep them apart.
 pub fn in_place(program: &Program, block: &Block) -> bool {
     let (stored, loaded) = (visit::stores(block), visit::loads(block));
     let of_both = |members: &Vec<BufferId>| {
