@@ -141,7 +141,10 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         let term = text(source, body.span);
         // Only integers have bits. Their sums wrap, so that any order gives the same result.
         let probe = replaced(source, expr.span, &format!("bit_xor({whole}, 0)"));
-        let has_type = |id| text(source, file.exprs[id].span).contains(char::is_alphabetic);
+        let has_type = |id| {
+            let words = text(source, file.exprs[id].span).split(|c: char| !c.is_alphanumeric());
+            words.into_iter().any(|word| word.starts_with(char::is_alphabetic))
+        };
         let (even, odd) = match &body.kind {
             // Literals alone would be `i64`.
             ExprKind::Binary(BinaryOp::Add, a, b) if [a, b].iter().all(|part| has_type(**part)) => {
@@ -155,4 +158,16 @@ fn split(source: &str, file: &File, function: &Function) -> Vec<Candidate> {
         found.push((probe, replaced(source, expr.span, &format!("({head}{even}{tail} + {head}{odd}{tail})"))));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_keep_their_types_in_sums_that_are_split() {
+        let source = "fn main(x: u64[n]) -> u64 = sum[r < n](x[r] + 0xffffffffffffffff)";
+        let changed = Variation { change: Change::Split, seed: 0 }.apply(source, "main").expect("a sum");
+        assert!(check(&changed, "main").is_ok(), "{changed}");
+    }
 }
