@@ -14,9 +14,13 @@ use super::scope::Scope;
 /// In a function with one of these, arrays are computed apart from those who use them.
 const ALONE: [&str; 5] = ["let rec", "sort(", "top(", "median(", "quantile("];
 
-/// Whether a function computes arrays apart from those who use them.
-fn is_alone(helper: &Helper) -> bool {
+/// Whether a function, or one before it that it calls, computes arrays apart from those who use
+/// them.
+fn is_alone(helper: &Helper, helpers: &[Helper]) -> bool {
+    let before = helpers.iter().position(|other| other.name == helper.name).unwrap_or(0);
+    let calls = |other: &Helper| helper.text.contains(&format!("{}(", other.name));
     ALONE.iter().any(|word| helper.text.contains(word))
+        || (0..before).any(|n| calls(&helpers[n]) && is_alone(&helpers[n], &helpers[..n]))
 }
 
 /// Writes expressions and statements of one function.
@@ -453,7 +457,7 @@ impl<'a> Writer<'a> {
             // No recurrence or sort may depend on a step for each index, nor on an access that is
             // inside in a branch only.
             let with_others = !self.may_stand_alone() || self.in_step;
-            let alone = with_others && is_alone(&helper);
+            let alone = with_others && is_alone(&helper, self.helpers);
             if let [(_, result, axes)] = helper.results.as_slice()
                 && *result == ty
                 && !alone
