@@ -1,4 +1,4 @@
-//! What a call on a GPU needs of torch: the stream that the thread works on, and memory for
+//! Parts of torch that a call on a GPU uses: the stream that the thread works on, and memory for
 //! results, so that torch frees it in the order of that stream.
 
 use fuseloop::Dtype;

@@ -67,7 +67,7 @@ struct Rows {
     outer: Loop,
     /// Where in its body the inner loop stands.
     at: usize,
-    /// 1 if the inner loop runs at all, else 0.
+    /// 1 if there are rows for it, else 0.
     runs: Size,
 }
 

@@ -193,7 +193,7 @@ fn unroll(values: &mut Values, l: &Loop, reductions: &[Reduction], choice: &mut 
 
 /// One iteration of a straight-line body with its indices fixed. Returns the new names of its
 /// values.
-pub fn copy(
+pub(crate) fn copy(
     values: &mut Values,
     body: &Block,
     at: &BTreeMap<IndexId, Size>,
@@ -238,7 +238,7 @@ pub fn copy(
 
 /// Combines the elements of a reduction in its order. There are fewer than a block, or than the
 /// lanes of a chunk.
-pub fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
+pub(crate) fn join(values: &mut Values, r: &Single, elements: Vec<ValueId>, out: &mut Block) {
     // At most one element for each lane, and less than a block.
     const { assert!(UNROLL_ITERATIONS as usize <= LANES && LANES <= BLOCK) };
     let dtype = values[r.input];

@@ -17,7 +17,7 @@ pub struct Gpu {
     context: sys::CUcontext,
     pub(super) stream: sys::CUstream,
     facts: Facts,
-    /// What one stream is given to wait for by another: see [`Gpu::follow`].
+    /// The event that one stream waits for at another: see [`Gpu::follow`].
     pub(super) order: Mutex<Event>,
     pool: sys::CUmemoryPool,
     /// The properties that plans depend on.

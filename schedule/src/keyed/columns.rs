@@ -1,6 +1,6 @@
 //! Chunks of elements that are rows, column by column: each column of a chunk goes into its own
 //! elements of the table, so columns run at the same time, and each is a loop over elements that
-//! are single values. What an element merges besides rows is in a loop without columns.
+//! are single values. Single values that an element merges are in a loop without columns.
 //!
 //! ```text
 //! keyed K row 0 over i < n {           parallel chunk < n / C {
