@@ -107,7 +107,7 @@ pub fn below(length: &Size, limit: i64) -> Size {
 
 /// The statements of a block that are `roots`, and those that they or the values `wanted` are
 /// computed from. The `given` values are known.
-pub fn needed(block: &Block, roots: impl Fn(&Statement) -> bool, wanted: &[ValueId], given: &[ValueId]) -> Block {
+pub fn needed(block: &[Statement], roots: impl Fn(&Statement) -> bool, wanted: &[ValueId], given: &[ValueId]) -> Block {
     let mut wanted: BTreeSet<ValueId> = wanted.iter().copied().collect();
     let mut kept = vec![];
     for statement in block.iter().rev() {

@@ -72,7 +72,10 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement,
     let wanted = reads.wanted(&stored, place);
     let selects = wanted.as_ref().map_or(Size::constant(0), |wanted| select::pays(wanted, &length));
     let long = &(&Size::constant(1) - &below(&length, radix::CHUNK)) - &selects;
-    let result = Stored { before, statements: &stored, by, place, index: *index };
+    // The first loop makes all checks. After one that fails, the others still sort the keys, so
+    // that no two elements have the same place.
+    let again = needed(before, |_| false, &Vec::from_iter(visit::free_values(&stored)), &[]);
+    let result = Stored { before: &again, statements: &stored, by, place, index: *index };
     let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length };
     let keys = sort.buffer("keys", key.word, std::slice::from_ref(&sort.length.clone()));
     let mut loops = vec![sort.encode(before, inner, by, keys)];
@@ -127,7 +130,7 @@ impl Key {
 
 /// The values that the sort stores, and how they are computed.
 struct Stored<'a> {
-    /// The statements before the sort.
+    /// The statements before the sort that the others need.
     before: &'a [Statement],
     /// The statements that compute and store it from the element and its place.
     statements: &'a Block,

@@ -452,11 +452,7 @@ impl<'a> Emitter<'a> {
         // Threads past the last column of a strip repeat its work, but only store to their own
         // scratch.
         let shares = self.program.buffers[buffer].role != Role::Scratch;
-        let mut only = self.masks.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
-        // A computed place is only that of no other thread if the checks before it passed.
-        if let Some(passed) = self.masks.passed.filter(|_| shares && !linear.values.is_empty()) {
-            only = Some(only.map_or(passed, |only| self.builder.op2(Opcode::And, Type::Pred, only, passed)));
-        }
+        let only = self.masks.valid.or(self.strip.filter(|_| shares).map(|strip| strip.in_bounds));
         let space = self.space(buffer);
         self.store_or_defer(DeferredStore { space, ty: scalar::memory(dtype), value: reg, at: address, only });
     }

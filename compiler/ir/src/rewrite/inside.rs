@@ -211,16 +211,43 @@ impl<'a> Inside<'a> {
         })
     }
 
-    /// Whether a size is a sum of lengths, and quotients of lengths, with no negative coefficient.
     fn never_negative(&self, size: &Size) -> bool {
-        let atom = |atom: &Atom| match atom {
-            Atom::Symbol(s) => self.program.symbols[*s].source.is_length(),
-            Atom::FloorDiv(a, b) => self.never_negative(a) && b.as_constant().is_some_and(|b| b > 0),
-            Atom::KeyedChunk(_) => true,
-            Atom::Overflow(_) => false,
-        };
-        size.terms().iter().all(|(product, coefficient)| *coefficient > 0 && product.iter().all(atom))
+        self.range(size).0 >= 0
     }
+
+    /// The least and the greatest value that a size may have, by interval arithmetic over lengths,
+    /// which have no upper limit.
+    fn range(&self, size: &Size) -> (i128, i128) {
+        size.terms().iter().fold((0, 0), |(least, greatest), (product, coefficient)| {
+            let factors = product.iter().map(|atom| self.range_of(atom));
+            let term = factors.fold(exactly(*coefficient), |a, b| corners(a, b, i128::saturating_mul));
+            (least.saturating_add(term.0), greatest.saturating_add(term.1))
+        })
+    }
+
+    fn range_of(&self, atom: &Atom) -> (i128, i128) {
+        const UNKNOWN: (i128, i128) = (i128::MIN, i128::MAX);
+        const LENGTH: (i128, i128) = (0, i128::MAX);
+        match atom {
+            Atom::Symbol(s) if self.program.symbols[*s].source.is_length() => LENGTH,
+            Atom::KeyedChunk(_) => LENGTH,
+            Atom::FloorDiv(a, b) => match self.range(b) {
+                divisor @ (1.., _) => corners(self.range(a), divisor, i128::div_euclid),
+                _ => UNKNOWN,
+            },
+            Atom::Symbol(_) | Atom::Overflow(_) => UNKNOWN,
+        }
+    }
+}
+
+fn exactly(number: i64) -> (i128, i128) {
+    (number.into(), number.into())
+}
+
+/// The range of an operation that in each operand only rises or only falls.
+fn corners(a: (i128, i128), b: (i128, i128), of: fn(i128, i128) -> i128) -> (i128, i128) {
+    let all = [of(a.0, b.0), of(a.0, b.1), of(a.1, b.0), of(a.1, b.1)];
+    all.into_iter().fold((i128::MAX, i128::MIN), |(least, greatest), c| (least.min(c), greatest.max(c)))
 }
 
 /// Whether a subscript is the index of a loop over a whole axis of this length.
