@@ -33,7 +33,8 @@ impl Writer<'_> {
         // Neither mentions a state of this loop, so that reducers in them are computed before it.
         self.loops_around += 1;
         let first = self.expr(ty, &[], fuel.min(1));
-        let outside = self.expr(ty, &[], fuel.min(1));
+        // Something in it that may take long stays in the loop, which may have no steps.
+        let outside = self.maybe_in_if(true, |writer| writer.expr(ty, &[], fuel.min(1)));
         self.loops_around -= 1;
         let piece = self.inner_loop(&first, &outside, ty, &[]);
         for work in &mut self.work[from..] {
