@@ -69,6 +69,7 @@ bugs! {
     JoinedPast = "fusion", "a loop moves past one that it needs";
     JoinedFlows = "fusion", "of several buffers between loops only the first is looked at";
     JoinedScan = "fusion", "a loop is joined with a scan of other elements";
+    PlacedElsewhere = "fusion", "what is read beside a sorted element is read where the element was";
     ErasedStore = "fusion", "a store is erased that another kernel reads";
     ForwardedElsewhere = "rewrite", "a load takes what was stored at another place";
     HoistedLoad = "rewrite", "a load moves before the stores that it reads";

@@ -10,6 +10,7 @@ use ir::{Affine, Size};
 
 use super::legality::loops::{self, Joint, Matched};
 use super::outline::{Outline, is_check};
+use super::placed;
 
 /// Which loops are fused in addition to those that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +69,9 @@ fn fuse_at(
     reorder(block, (first, second), needed);
     reorder(outlines, (first, second), needed);
     match (&mut block[place], later) {
+        (Statement::Loop(earlier), Statement::Loop(later)) if placed::sorts(earlier) => {
+            placed::merge(earlier, later, matched);
+        }
         (Statement::Loop(earlier), Statement::Loop(later)) => merge(earlier, later, matched),
         (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
         // Other statements are never fused.
@@ -120,7 +124,7 @@ fn epilogue(c: &mut Contraction, mut later: Loop, matched: &Matched) {
     c.epilogue.append(&mut later.body);
 }
 
-fn rename_all(block: &mut Block, matched: &Matched) {
+pub(super) fn rename_all(block: &mut Block, matched: &Matched) {
     let changes = |(index, _): &(IndexId, Size)| matched.iter().any(|(i, j)| i == index && i != j);
     for statement in block {
         for_each_affine_mut(statement, &mut |affine| {

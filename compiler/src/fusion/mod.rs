@@ -15,6 +15,7 @@
 //! inline          mechanism: substitutes the producer's body for the consumer's loads
 //! fuse_kernels    mechanism: fuses the loops of two kernels
 //! fuse_loops      fuses the loops of a block, at every depth
+//! placed          fuses elementwise work on sorted elements into the sort
 //! outline         the accesses and operands of statements, for the rules of loops
 //! split           splits a loop over merged axes into one over the axes
 //! stretch         kernels with no beginning or end of a loop over kernels between them
@@ -39,6 +40,7 @@ mod memo;
 pub mod nest;
 mod outline;
 mod pairs;
+mod placed;
 mod profit;
 mod search;
 pub mod siblings;

@@ -9,6 +9,7 @@
 //!   iteration loads the elements that the same iteration stored. (If nothing flows between them,
 //!   outermost indices match that run along the same axis of a buffer that both load.) Several
 //!   indices may be on one axis if they are the digits of a number, `8 * i + j` with `j < 8`;
+//! - a loop over sorted elements works on each alone ([`placed`]);
 //! - the kinds agree: the indices of parallel loops can be split freely into those that match,
 //!   outside, and the rest, inside; those of a reduction or scan stay together and in order,
 //!   because their numbering is part of the meaning.
@@ -23,6 +24,7 @@ use ir::sabotage::{self, Bug};
 
 use super::super::fuse_loops::{Also, rename};
 use super::super::outline::{Access, Outline};
+use super::super::placed;
 
 /// Indices of a loop, each with the one of a later loop that it matches.
 pub type Matched = Vec<(IndexId, IndexId)>;
@@ -40,6 +42,7 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
     let Statement::Loop(later) = &block[second] else { return None };
     let (a, b) = (&outlines[first], &outlines[second]);
     let (matched, agree) = match &block[first] {
+        Statement::Loop(earlier) if placed::sorts(earlier) => (placed::matched((earlier, a), (later, b))?, true),
         Statement::Loop(earlier) => {
             let matched = matched((&earlier.dims, a), (&later.dims, b), also);
             let agree = kinds_agree(earlier, later, &matched)
@@ -63,7 +66,11 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
     if !agree {
         return None;
     }
-    Some(Joint { matched, needed: needed(outlines, first, second)? })
+    let needed = needed(outlines, first, second)?;
+    // Each of the kernels that a sort becomes would make the checks again.
+    let checks =
+        matches!(&block[first], Statement::Loop(l) if placed::sorts(l)) && needed.iter().any(|n| outlines[*n].checks);
+    (!checks).then_some(Joint { matched, needed })
 }
 
 /// Whether a block holds no loops.

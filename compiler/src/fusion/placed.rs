@@ -1,0 +1,157 @@
+//! Elementwise work on sorted elements: it is done for each where the sort stores it, at its place.
+//!
+//! ```text
+//! sort i < n {                          sort i < n {
+//!   v = load x[i]; p = place v            v = load x[i]; p = place v
+//!   store sorted[p], v                    store y[p], f(v, w[p])
+//! }                                     }
+//! parallel j < n { store y[j], f(sorted[j], w[j]) }
+//! ```
+//!
+//! A subscript that an `argsort` gives is inside the axis that was sorted, so its check goes.
+
+use std::collections::BTreeMap;
+
+use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::rewrite::for_each_use_mut;
+use ir::sabotage::{self, Bug};
+use ir::{Affine, visit};
+
+use super::fuse_loops::rename_all;
+use super::legality::loops::Matched;
+use super::outline::Outline;
+
+/// A sort on its own, or at the end of a parallel loop over rows.
+struct Sorting<'s> {
+    rows: &'s [(IndexId, Extent)],
+    element: &'s (IndexId, Extent),
+    body: &'s Block,
+    place: ValueId,
+}
+
+impl<'s> Sorting<'s> {
+    fn of(l: &'s Loop) -> Option<Sorting<'s>> {
+        let (rows, sort): (&[_], _) = match (&l.kind, l.body.last()) {
+            (LoopKind::Parallel, Some(Statement::Loop(inner))) => (&l.dims, inner),
+            _ => (&[], l),
+        };
+        let (LoopKind::Sort, [element]) = (&sort.kind, &sort.dims[..]) else { return None };
+        let place = |s: &Statement| match s {
+            Statement::Let { value, op: Op::Place(_) } => Some(*value),
+            _ => None,
+        };
+        Some(Sorting { rows, element, body: &sort.body, place: sort.body.iter().find_map(place)? })
+    }
+
+    /// Whether it stores the numbers of the elements in a buffer.
+    fn numbers(&self, buffer: BufferId) -> bool {
+        let number = Affine::index(self.element.0);
+        let is_number = |value: ValueId| {
+            let defines = |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Affine(a) } if *v == value && *a == number);
+            self.body.iter().any(defines)
+        };
+        self.body
+            .iter()
+            .any(|s| matches!(s, Statement::Store { buffer: b, value, .. } if *b == buffer && is_number(*value)))
+    }
+}
+
+/// Whether a loop sorts.
+pub(super) fn sorts(l: &Loop) -> bool {
+    Sorting::of(l).is_some()
+}
+
+/// The indices of a loop that sorts, each with the one of a later parallel loop over its elements,
+/// if that may be done as they find their places. That of the sort comes last.
+pub(super) fn matched((first, a): (&Loop, &Outline), (later, b): (&Loop, &Outline)) -> Option<Matched> {
+    let sort = Sorting::of(first)?;
+    let flows = || a.stores.keys().filter(|buffer| b.loads.contains_key(buffer));
+    let (stored, loaded) = flows().next().map(|buffer| (&a.stores[buffer], &b.loads[buffer]))?;
+    let (place, rows) = stored.same.as_ref()?.split_last()?;
+    let (position, along) = loaded.same.as_ref()?.split_last()?;
+    let position = position.as_index()?;
+    let mut pairs = Matched::new();
+    for (own, other) in rows.iter().zip(along) {
+        match (own.as_index(), other.as_index()) {
+            (Some(i), Some(j)) if sort.rows.iter().any(|(row, _)| *row == i) => pairs.push((i, j)),
+            _ if own == other => {}
+            _ => return None,
+        }
+    }
+    pairs.push((sort.element.0, position));
+    let extent = |dims: &[(IndexId, Extent)], index| dims.iter().find(|(i, _)| *i == index).map(|(_, e)| e.clone());
+    let dims = [sort.rows, std::slice::from_ref(sort.element)].concat();
+    let all = |of: fn(&(IndexId, IndexId)) -> IndexId, dims: &[(IndexId, Extent)]| {
+        dims.len() == pairs.len() && dims.iter().all(|(i, _)| pairs.iter().any(|pair| of(pair) == *i))
+    };
+    let over_the_same = later.kind == LoopKind::Parallel
+        && *place == Subscript::Value(sort.place)
+        && all(|pair| pair.0, &dims)
+        && all(|pair| pair.1, &later.dims)
+        && pairs.iter().all(|(i, j)| extent(&dims, *i) == extent(&later.dims, *j));
+    let together = flows().all(|buffer| a.stores[buffer].same == stored.same && b.loads[buffer].same == loaded.same);
+    (over_the_same && together && is_placed(&sort, &later.body, position, a)).then_some(pairs)
+}
+
+/// Whether a body works on one position alone: it stores there, and loads there or at places that
+/// do not depend on it, or that data give.
+fn is_placed(sort: &Sorting<'_>, body: &Block, position: IndexId, a: &Outline) -> bool {
+    let mut numbers: Vec<ValueId> = vec![];
+    let mentions = |affine: &Affine<IndexId>| !affine.coefficient(position).is_zero();
+    let alone = |s: &Subscript| s.as_index() == Some(position);
+    let apart = |s: &Subscript| alone(s) || !matches!(s, Subscript::Affine(affine) if mentions(affine));
+    body.iter().all(|statement| match statement {
+        Statement::Let { value, op: Op::Load { buffer, view, at } } => {
+            if a.stores.contains_key(buffer) && sort.numbers(*buffer) {
+                numbers.push(*value);
+            }
+            view.is_none() && at.iter().all(apart)
+        }
+        Statement::Let { value: _, op: Op::Check { value, bound, .. } } => {
+            numbers.contains(value) && sort.element.1.as_size() == Some(bound)
+        }
+        Statement::Let { op: Op::Affine(affine), .. } => !mentions(affine) || affine.as_index() == Some(position),
+        Statement::Let { .. } => true,
+        Statement::Store { at, .. } => at.split_last().is_some_and(|(last, rest)| {
+            alone(last) && rest.iter().all(|s| matches!(s, Subscript::Affine(affine) if !mentions(affine)))
+        }),
+        _ => false,
+    })
+}
+
+/// Makes a loop that sorts do the work of a later one too.
+pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
+    let Some((_, position)) = matched.last().copied() else { return };
+    let Some((element, place)) = Sorting::of(earlier).map(|sort| (sort.element.0, sort.place)) else { return };
+    let stored = visit::stores(&earlier.body);
+    let back: Matched = matched.iter().map(|(i, j)| (*j, *i)).filter(|(j, _)| *j != position).collect();
+    rename_all(&mut later.body, &back);
+    let sort = match earlier.body.last_mut() {
+        Some(Statement::Loop(inner)) if earlier.kind == LoopKind::Parallel => &mut inner.body,
+        _ => &mut earlier.body,
+    };
+    // The position is the place of the element, and what passes its check is the number itself.
+    let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    for mut statement in later.body {
+        let load = statement.effects().load.map(|load| load.buffer);
+        let elsewhere = load.is_some_and(|b| !stored.contains(&b)) && sabotage::on(Bug::PlacedElsewhere);
+        let to = if elsewhere { Subscript::index(element) } else { Subscript::Value(place) };
+        for_each_use_mut(&mut statement, &mut |value| *value = same.get(value).copied().unwrap_or(*value));
+        let at = match &mut statement {
+            Statement::Let { value, op: Op::Check { value: number, .. } } => {
+                same.insert(*value, *number);
+                continue;
+            }
+            Statement::Let { value, op: Op::Affine(affine) } if affine.as_index() == Some(position) => {
+                same.insert(*value, place);
+                continue;
+            }
+            Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => Some(at),
+            _ => None,
+        };
+        for subscript in at.into_iter().flatten().filter(|s| s.as_index() == Some(position)) {
+            *subscript = to.clone();
+        }
+        sort.push(statement);
+    }
+}
