@@ -53,6 +53,11 @@ impl<'k> Elementwise<'k> {
         }
         Some(Elementwise { scalars, axes, body, buffer: *buffer, value: *value, reduces })
     }
+
+    /// Whether it has a check that may fail.
+    pub fn may_fault(&self) -> bool {
+        self.scalars.iter().chain(self.body).any(Statement::may_fault)
+    }
 }
 
 /// Whether a block only computes: it stores nothing and its only loops are reductions and `while`s.

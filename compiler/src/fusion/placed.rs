@@ -10,9 +10,9 @@
 //!
 //! A subscript that an `argsort` gives is inside the axis that was sorted, so its check goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId};
 use ir::rewrite::for_each_use_mut;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
@@ -61,6 +61,25 @@ pub(super) fn sorts(l: &Loop) -> bool {
     Sorting::of(l).is_some()
 }
 
+/// Whether a sort of a kernel loads a buffer at places. What may fault is not computed there: each
+/// of the kernels that a sort becomes knows its elements in another order.
+pub(super) fn loads_at_places(kernel: &Kernel, buffer: BufferId) -> bool {
+    let loops = kernel.body.iter().filter_map(|s| if let Statement::Loop(l) = s { Sorting::of(l) } else { None });
+    loops.into_iter().any(|sort| {
+        let mut placed = BTreeSet::from([sort.place]);
+        let mut found = false;
+        visit::for_each_statement(sort.body, &mut |statement| {
+            let mut depends = false;
+            visit::for_each_use(statement, &mut |value| depends |= placed.contains(&value));
+            if depends {
+                visit::for_each_definition(statement, &mut |value| _ = placed.insert(value));
+                found |= statement.effects().load.is_some_and(|load| load.buffer == buffer);
+            }
+        });
+        found
+    })
+}
+
 /// The indices of a loop that sorts, each with the one of a later parallel loop over its elements,
 /// if that may be done as they find their places. That of the sort comes last.
 pub(super) fn matched((first, a): (&Loop, &Outline), (later, b): (&Loop, &Outline)) -> Option<Matched> {
@@ -107,7 +126,7 @@ fn is_placed(sort: &Sorting<'_>, body: &Block, position: IndexId, a: &Outline) -
             }
             view.is_none() && at.iter().all(apart)
         }
-        Statement::Let { value: _, op: Op::Check { value, bound, .. } } => {
+        Statement::Let { op: Op::Check { value, bound, .. }, .. } => {
             numbers.contains(value) && sort.element.1.as_size() == Some(bound)
         }
         Statement::Let { op: Op::Affine(affine), .. } => !mentions(affine) || affine.as_index() == Some(position),
@@ -115,7 +134,11 @@ fn is_placed(sort: &Sorting<'_>, body: &Block, position: IndexId, a: &Outline) -
         Statement::Store { at, .. } => at.split_last().is_some_and(|(last, rest)| {
             alone(last) && rest.iter().all(|s| matches!(s, Subscript::Affine(affine) if !mentions(affine)))
         }),
-        _ => false,
+        Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::While(_)
+        | Statement::Contract(_) => false,
     })
 }
 

@@ -20,6 +20,7 @@ use super::form::{Elementwise, LoadContext, loads_of, shape};
 use super::inline::inline;
 use super::legality;
 use super::memo::{Code, Mechanism};
+use super::placed;
 use super::profit::{self, Repetition, TimeLimit};
 
 /// The producers that one of the passes handles.
@@ -134,6 +135,9 @@ fn propose(graph: &mut Graph, rule: &Rule, producer: KernelId, limit: TimeLimit)
     }
     let legal = |u: &Use| {
         legality::within_a_part(graph, (producer, u.consumer))?;
+        if p.may_fault() && placed::loads_at_places(graph.kernel(u.consumer), buffer) {
+            return Err(Reason::OtherIterations);
+        }
         legality::substitutes(graph.price(producer), graph.price(u.consumer), u)
     };
     let refusals: Vec<(KernelId, Reason)> = uses.iter().filter_map(|u| Some((u.consumer, legal(u).err()?))).collect();
