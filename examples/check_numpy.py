@@ -890,7 +890,7 @@ CASES = [
          rounds(lambda x: blocks(x.shape[0]) + 2 * np.ptp(x) + 6 if x.size else 0, "the sum; x - max, through exp; exp, division")),
     case("apart", "margins", [dict(x=unit(n, m)) for n, m in ((0, 3), (1, 1), (331, 17))], lambda x: (x.sum(axis=1), x.sum(axis=0)),
          rounds(lambda x: max(lanes(x.shape[1]), blocks(x.shape[0])), "the sums")),
-    case("apart", "by_key", [dict(x=unit(n), key=unit(n)) for n in (0, 1, 13, 331, 20011)], lambda x, key: x[np.argsort(key, kind="stable")]),
+    case("apart", "weighted", [dict(x=unit(n), w=unit(n)) for n in (0, 1, 13, 331, 20011)], lambda x, w: np.sort(x) * w),
     case("black_scholes", "normal_cdf", [dict(z=np.float64(z)) for z in (-9, -0.5, 0, 3)], lambda z: erfc(-z / math.sqrt(2)) / 2,
          rounds(8, "1 + erf, which cancels", lambda z: 1.0)),
     case("black_scholes", "black_scholes",

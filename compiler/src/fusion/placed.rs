@@ -8,7 +8,8 @@
 //! parallel j < n { store y[j], f(sorted[j], w[j]) }
 //! ```
 //!
-//! A subscript that an `argsort` gives is inside the axis that was sorted, so its check goes.
+//! Elements that the numbers of an `argsort` reach are loaded after it: with random loads among its
+//! stores at random places, the last pass of a sort takes longer than both apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,18 +42,6 @@ impl<'s> Sorting<'s> {
             _ => None,
         };
         Some(Sorting { rows, element, body: &sort.body, place: sort.body.iter().find_map(place)? })
-    }
-
-    /// Whether it stores the numbers of the elements in a buffer.
-    fn numbers(&self, buffer: BufferId) -> bool {
-        let number = Affine::index(self.element.0);
-        let is_number = |value: ValueId| {
-            let defines = |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Affine(a) } if *v == value && *a == number);
-            self.body.iter().any(defines)
-        };
-        self.body
-            .iter()
-            .any(|s| matches!(s, Statement::Store { buffer: b, value, .. } if *b == buffer && is_number(*value)))
     }
 }
 
@@ -109,31 +98,25 @@ pub(super) fn matched((first, a): (&Loop, &Outline), (later, b): (&Loop, &Outlin
         && all(|pair| pair.1, &later.dims)
         && pairs.iter().all(|(i, j)| extent(&dims, *i) == extent(&later.dims, *j));
     let together = flows().all(|buffer| a.stores[buffer].same == stored.same && b.loads[buffer].same == loaded.same);
-    (over_the_same && together && is_placed(&sort, &later.body, position, a)).then_some(pairs)
+    (over_the_same && together && is_placed(&later.body, position)).then_some(pairs)
 }
 
 /// Whether a body works on one position alone: it stores there, and loads there or at places that
-/// do not depend on it, or that data give.
-fn is_placed(sort: &Sorting<'_>, body: &Block, position: IndexId, a: &Outline) -> bool {
-    let mut numbers: Vec<ValueId> = vec![];
+/// do not depend on it.
+fn is_placed(body: &Block, position: IndexId) -> bool {
     let mentions = |affine: &Affine<IndexId>| !affine.coefficient(position).is_zero();
     let alone = |s: &Subscript| s.as_index() == Some(position);
-    let apart = |s: &Subscript| alone(s) || !matches!(s, Subscript::Affine(affine) if mentions(affine));
+    let apart = |s: &Subscript| matches!(s, Subscript::Affine(affine) if !mentions(affine));
     body.iter().all(|statement| match statement {
-        Statement::Let { value, op: Op::Load { buffer, view, at } } => {
-            if a.stores.contains_key(buffer) && sort.numbers(*buffer) {
-                numbers.push(*value);
-            }
-            view.is_none() && at.iter().all(apart)
-        }
-        Statement::Let { op: Op::Check { value, bound, .. }, .. } => {
-            numbers.contains(value) && sort.element.1.as_size() == Some(bound)
+        Statement::Let { op: Op::Load { view, at, .. }, .. } => {
+            view.is_none() && at.iter().all(|s| alone(s) || apart(s))
         }
         Statement::Let { op: Op::Affine(affine), .. } => !mentions(affine) || affine.as_index() == Some(position),
+        Statement::Let { op: Op::Check { .. }, .. } => false,
         Statement::Let { .. } => true,
-        Statement::Store { at, .. } => at.split_last().is_some_and(|(last, rest)| {
-            alone(last) && rest.iter().all(|s| matches!(s, Subscript::Affine(affine) if !mentions(affine)))
-        }),
+        Statement::Store { at, .. } => {
+            at.split_last().is_some_and(|(last, rest)| alone(last) && rest.iter().all(apart))
+        }
         Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
@@ -153,7 +136,6 @@ pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
         Some(Statement::Loop(inner)) if earlier.kind == LoopKind::Parallel => &mut inner.body,
         _ => &mut earlier.body,
     };
-    // The position is the place of the element, and what passes its check is the number itself.
     let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
     for mut statement in later.body {
         let load = statement.effects().load.map(|load| load.buffer);
@@ -161,10 +143,6 @@ pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
         let to = if elsewhere { Subscript::index(element) } else { Subscript::Value(place) };
         for_each_use_mut(&mut statement, &mut |value| *value = same.get(value).copied().unwrap_or(*value));
         let at = match &mut statement {
-            Statement::Let { value, op: Op::Check { value: number, .. } } => {
-                same.insert(*value, *number);
-                continue;
-            }
             Statement::Let { value, op: Op::Affine(affine) } if affine.as_index() == Some(position) => {
                 same.insert(*value, place);
                 continue;
