@@ -37,10 +37,8 @@ impl<'s> Sorting<'s> {
             _ => (&[], l),
         };
         let (LoopKind::Sort, [element]) = (&sort.kind, &sort.dims[..]) else { return None };
-        let place = |s: &Statement| match s {
-            Statement::Let { value, op: Op::Place(_) } => Some(*value),
-            _ => None,
-        };
+        let place =
+            |s: &Statement| if let Statement::Let { value, op: Op::Place(_) } = s { Some(*value) } else { None };
         Some(Sorting { rows, element, body: &sort.body, place: sort.body.iter().find_map(place)? })
     }
 }
@@ -142,16 +140,14 @@ pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
         let elsewhere = load.is_some_and(|b| !stored.contains(&b)) && sabotage::on(Bug::PlacedElsewhere);
         let to = if elsewhere { Subscript::index(element) } else { Subscript::Value(place) };
         for_each_use_mut(&mut statement, &mut |value| *value = same.get(value).copied().unwrap_or(*value));
-        let at = match &mut statement {
-            Statement::Let { value, op: Op::Affine(affine) } if affine.as_index() == Some(position) => {
-                same.insert(*value, place);
-                continue;
-            }
-            Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } => Some(at),
-            _ => None,
-        };
-        for subscript in at.into_iter().flatten().filter(|s| s.as_index() == Some(position)) {
-            *subscript = to.clone();
+        if let Statement::Let { value, op: Op::Affine(affine) } = &statement
+            && affine.as_index() == Some(position)
+        {
+            same.insert(*value, place);
+            continue;
+        }
+        if let Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } = &mut statement {
+            at.iter_mut().filter(|s| s.as_index() == Some(position)).for_each(|s| *s = to.clone());
         }
         sort.push(statement);
     }
