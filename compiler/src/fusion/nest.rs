@@ -5,6 +5,8 @@
 //! A producer and a consumer agree on an index if the buffer between them is stored with the
 //! producer's index, and loaded with the consumer's index, alone on the same axis. They agree on
 //! none with a reduction over everything, because every later element has to wait for all of it.
+//!
+//! Elementwise work on sorted elements becomes part of the sort (`placed`).
 
 use super::fuse_kernels::fuse_kernels;
 use super::fuse_loops::Also;

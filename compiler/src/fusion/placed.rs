@@ -48,8 +48,9 @@ pub(super) fn sorts(l: &Loop) -> bool {
     Sorting::of(l).is_some()
 }
 
-/// Whether a sort of a kernel loads a buffer at places. What may fault is not computed there: each
-/// of the kernels that a sort becomes knows its elements in another order.
+/// Whether a sort of a kernel loads a buffer at places. A producer with checks may not be computed
+/// there, because only the first of the kernels that a sort becomes makes checks, and it knows no
+/// places.
 pub(super) fn loads_at_places(kernel: &Kernel, buffer: BufferId) -> bool {
     let loops = kernel.body.iter().filter_map(|s| if let Statement::Loop(l) = s { Sorting::of(l) } else { None });
     loops.into_iter().any(|sort| {

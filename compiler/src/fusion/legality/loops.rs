@@ -9,10 +9,11 @@
 //!   iteration loads the elements that the same iteration stored. (If nothing flows between them,
 //!   outermost indices match that run along the same axis of a buffer that both load.) Several
 //!   indices may be on one axis if they are the digits of a number, `8 * i + j` with `j < 8`;
-//! - a loop over sorted elements works on each alone ([`placed`]);
 //! - the kinds agree: the indices of parallel loops can be split freely into those that match,
 //!   outside, and the rest, inside; those of a reduction or scan stay together and in order,
 //!   because their numbering is part of the meaning.
+//!
+//! A loop that follows a sort has rules of its own for indices and kinds ([`placed`]).
 
 use std::collections::BTreeSet;
 
@@ -67,7 +68,7 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
         return None;
     }
     let needed = needed(outlines, first, second)?;
-    // Each of the kernels that a sort becomes would make the checks again.
+    // Every kernel that a sort becomes would make them again.
     let checks =
         matches!(&block[first], Statement::Loop(l) if placed::sorts(l)) && needed.iter().any(|n| outlines[*n].checks);
     (!checks).then_some(Joint { matched, needed })
