@@ -58,9 +58,7 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement,
     let Rows { outer, before, inner } = rows_of(statement)?;
     let [(index, extent)] = &inner.dims[..] else { return None };
     let length = extent.as_size()?.clone();
-    let is_place =
-        |s: &Statement| if let Statement::Let { value, op: Op::Place(by) } = s { Some((*value, *by)) } else { None };
-    let (place, by) = inner.body.iter().find_map(is_place)?;
+    let (place, by) = visit::places(&inner.body).next()?;
     let key = Key::of(kernel.values[by])?;
     let rows = outer.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>()?;
     let name = visit::stores(&inner.body).first().map(|buffer| program.buffers[*buffer].name.clone())?;

@@ -99,8 +99,9 @@ fn call(source: &str, text: &str) -> Result<(), String> {
 /// Whether a call with the array is short enough for the emulator: few elements, and no number that
 /// may be the length of long arrays.
 fn is_small(array: &Array) -> bool {
-    let is_long = |number| matches!(interp::scalar::cast(Dtype::I64, number), Scalar::I64(1001..));
-    array.len() <= 1000 && !(array.shape().is_empty() && array.get(0).is_some_and(is_long))
+    const MOST: usize = 1_000;
+    let is_long = |number| matches!(interp::scalar::cast(Dtype::I64, number), Scalar::I64(n) if n > MOST as i64);
+    array.len() <= MOST && !(array.shape().is_empty() && array.get(0).is_some_and(is_long))
 }
 
 /// The arguments of a call.

@@ -140,6 +140,14 @@ pub fn stores(block: &Block) -> Vec<BufferId> {
     stores
 }
 
+/// The places that statements directly in a block give, each with the value that decides on it. A
+/// sort has one.
+pub fn places(block: &Block) -> impl Iterator<Item = (ValueId, ValueId)> {
+    block
+        .iter()
+        .filter_map(|s| if let Statement::Let { value, op: Op::Place(by) } = s { Some((*value, *by)) } else { None })
+}
+
 impl LoopKind {
     /// Whether the loop becomes several kernels before code generation.
     pub fn becomes_several(&self) -> bool {

@@ -37,9 +37,8 @@ impl<'s> Sorting<'s> {
             _ => (&[], l),
         };
         let (LoopKind::Sort, [element]) = (&sort.kind, &sort.dims[..]) else { return None };
-        let place =
-            |s: &Statement| if let Statement::Let { value, op: Op::Place(_) } = s { Some(*value) } else { None };
-        Some(Sorting { rows, element, body: &sort.body, place: sort.body.iter().find_map(place)? })
+        let (place, _) = visit::places(&sort.body).next()?;
+        Some(Sorting { rows, element, body: &sort.body, place })
     }
 }
 

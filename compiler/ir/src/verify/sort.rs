@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Checker, Result};
-use crate::nest::{BufferId, Loop, Op, Statement, Subscript};
+use crate::nest::{BufferId, Loop, Statement, Subscript};
 use crate::visit;
 
 impl Checker<'_> {
@@ -11,10 +11,8 @@ impl Checker<'_> {
     pub(super) fn sort(&self, statement: &Statement, l: &Loop) -> Result {
         let s = Some(statement);
         let [(element, _)] = l.dims[..] else { return self.fail(s, "a sort has one index") };
-        let place =
-            |s: &Statement| if let Statement::Let { value, op: Op::Place(_) } = s { Some(*value) } else { None };
-        let mut places = l.body.iter().filter_map(place);
-        let (Some(place), None) = (places.next(), places.next()) else {
+        let mut places = visit::places(&l.body);
+        let (Some((place, _)), None) = (places.next(), places.next()) else {
             return self.fail(s, "a sort has one place directly in its body");
         };
         let mut bound: BTreeSet<_> = visit::bound_indices(&l.body).into_iter().collect();
