@@ -891,6 +891,8 @@ CASES = [
     case("apart", "margins", [dict(x=unit(n, m)) for n, m in ((0, 3), (1, 1), (331, 17))], lambda x: (x.sum(axis=1), x.sum(axis=0)),
          rounds(lambda x: max(lanes(x.shape[1]), blocks(x.shape[0])), "the sums")),
     case("apart", "weighted", [dict(x=unit(n), w=unit(n)) for n in (0, 1, 13, 331, 20011)], lambda x, w: np.sort(x) * w),
+    case("apart", "means", [dict(x=small(n), group=rng.integers(-1, k + 1, n), k=np.int64(k)) for n, k in ((0, 0), (0, 2), (13, 3), (20011, 331))],
+         lambda x, group, k: np.array([x[group == g].sum() for g in range(k)], "f4") / np.array([(group == g).sum() for g in range(k)], "f4")),
     case("black_scholes", "normal_cdf", [dict(z=np.float64(z)) for z in (-9, -0.5, 0, 3)], lambda z: erfc(-z / math.sqrt(2)) / 2,
          rounds(8, "1 + erf, which cancels", lambda z: 1.0)),
     case("black_scholes", "black_scholes",

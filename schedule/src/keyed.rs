@@ -19,6 +19,9 @@
 //! chunk in turn: an addition to an element of a table waits for the one before it, and in this way
 //! several are under way at once even if all elements have the same key.
 //!
+//! Loops behind a keyed one combine the elements of a table where they read them, if each is read
+//! once; other tables are complete before these loops.
+//!
 //! With many keys there are few chunks, too few for a GPU: there, each takes its elements by ranges
 //! of keys (`bins`). Elements that are rows go column by column there, each column of a chunk in an
 //! iteration of its own (`columns`).
@@ -26,17 +29,19 @@
 mod bins;
 mod columns;
 
+use std::collections::BTreeSet;
+
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript,
+    Block, Buffer, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Rows, Statement,
+    Subscript, ValueId,
 };
 use ir::order::KEYED_CHUNK;
-use ir::rewrite::Copier;
+use ir::rewrite::{Copier, replace};
 use ir::sabotage::{self, Bug};
 use ir::sched::{Keyed, Machine};
 use ir::{Affine, BinaryOp, CompareOp, Monoid, Order, Scalar, Size, visit};
 
-use crate::maker::{Expanded, Maker, Rows, rows_of, subscripts};
+use crate::maker::{Expanded, Maker, needed, subscripts};
 
 /// The greatest chunk that is taken in groups: its tables have at most a quarter as many elements,
 /// and those of a group fit into the cache of a core.
@@ -50,7 +55,9 @@ pub fn expand(
     kernel: &mut Kernel,
     statement: &Statement,
 ) -> Option<Expanded> {
-    let Rows { outer, before, inner } = rows_of(statement)?;
+    let whole = Rows::of(statement)?;
+    let read_once = whole.read_once(program);
+    let Rows { outer, before, inner, behind } = whole;
     let LoopKind::Keyed { keys, row } = &inner.kind else { return None };
     let lengths: Vec<Size> = inner.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let elements = lengths.iter().fold(Size::constant(1), |product, length| &product * length);
@@ -71,6 +78,12 @@ pub fn expand(
     let singles = &(&(&Size::constant(1) - &grouped) - &binned) * &count;
     let rows = &(&groups + &singles) + &(&binned * &count);
     let tables = tables(program, inner, *row, &rows);
+    for table in tables.iter().filter(|table| !read_once.contains(&table.whole)) {
+        let role = &mut program.buffers[table.whole].role;
+        if *role == Role::Scratch {
+            *role = Role::Temp;
+        }
+    }
     let maker = Maker { program, kernel };
     let mut expansion =
         Expansion { maker, outer, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
@@ -87,10 +100,15 @@ pub fn expand(
         dims.extend_from_slice(outer);
         loops.push(Loop { dims, kind: LoopKind::Parallel, body });
     }
-    for table in &tables {
+    for table in tables.iter().filter(|table| !read_once.contains(&table.whole)) {
         let whole = Place { buffer: table.whole, lead: vec![] };
         let shape = expansion.maker.program.buffers[table.whole].shape.clone();
         loops.push(expansion.combine(table, table.chunks, Extent::size(rows.clone()), &shape, &whole));
+    }
+    for (at, statement) in behind.iter().enumerate() {
+        if let Statement::Loop(l) = statement {
+            loops.push(expansion.behind(l, &behind[..at], &read_once, &rows));
+        }
     }
     Some(Expanded { loops, joins: expansion.joins })
 }
@@ -330,19 +348,54 @@ impl Expansion<'_> {
     /// tables of some chunks, which `from` has one after another.
     fn combine(&mut self, table: &Table, from: BufferId, chunks: Extent, shape: &[Size], to: &Place) -> Loop {
         let dims = self.maker.axes(shape);
+        let at = subscripts(&dims);
+        let result = self.maker.kernel.values.push(self.maker.program.buffers[table.whole].dtype);
+        let reduce = self.reduce(table, (from, chunks), at.clone(), result);
+        let store = Statement::Store { buffer: to.buffer, at: to.at(&at), value: result };
+        Loop { dims, kind: LoopKind::Parallel, body: vec![reduce, store] }
+    }
+
+    /// A loop that reduces the elements at a place in the tables of some chunks.
+    fn reduce(
+        &mut self,
+        table: &Table,
+        (from, chunks): (BufferId, Extent),
+        at: Vec<Subscript>,
+        result: ValueId,
+    ) -> Statement {
         let chunk = self.maker.index("chunk");
         self.joins.push(chunk);
-        let at = subscripts(&dims);
         let mut body = vec![];
-        let one = Op::Load { buffer: from, view: None, at: [vec![Subscript::index(chunk)], at.clone()].concat() };
+        let one = Op::Load { buffer: from, view: None, at: [vec![Subscript::index(chunk)], at].concat() };
         let value = self.maker.define(&mut body, one);
         let dtype = self.maker.kernel.values[value];
         let order = if table.monoid.depends_on_order(dtype) { Order::Blocks } else { Order::Free };
-        let result = self.maker.kernel.values.push(dtype);
         let kind = LoopKind::Reduce(vec![Reduction::monoid(result, table.monoid, order, value)]);
-        let reduce = Statement::Loop(Loop { dims: vec![(chunk, chunks)], kind, body });
-        let store = Statement::Store { buffer: to.buffer, at: to.at(&at), value: result };
-        Loop { dims, kind: LoopKind::Parallel, body: vec![reduce, store] }
+        Statement::Loop(Loop { dims: vec![(chunk, chunks)], kind, body })
+    }
+
+    /// A loop behind the reduction, with the statements `between` the two. The elements of tables
+    /// that are read once are combined there, from those of all chunks, of which there are `count`.
+    fn behind(&mut self, l: &Loop, between: &[Statement], read_once: &BTreeSet<BufferId>, count: &Size) -> Loop {
+        let used = Vec::from_iter(visit::free_values(&l.body));
+        let mut body = needed(&[self.before, between].concat(), |_| false, &used, &[]);
+        let mut work = l.body.clone();
+        let tables = self.tables;
+        replace(&mut work, &mut |statement, out| {
+            if let Statement::Let { value, op: Op::Load { buffer, at, .. } } = &statement
+                && let Some(table) = tables.iter().find(|t| t.whole == *buffer && read_once.contains(buffer))
+            {
+                out.push(self.reduce(table, (table.chunks, Extent::size(count.clone())), at.clone(), *value));
+                let stored = self.maker.program.buffers[*buffer].role != Role::Scratch;
+                if stored && !sabotage::on(Bug::BehindStored) {
+                    out.push(Statement::Store { buffer: *buffer, at: at.clone(), value: *value });
+                }
+            } else {
+                out.push(statement);
+            }
+        });
+        body.append(&mut work);
+        Loop { dims: [self.outer, &l.dims].concat(), kind: LoopKind::Parallel, body }
     }
 }
 

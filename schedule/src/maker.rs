@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use ir::build::op_dtype;
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Role, Statement, Subscript,
-    ValueId,
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, Op, Program, Role, Statement, Subscript, ValueId,
 };
 use ir::rewrite::fresh_name;
 use ir::{Dtype, Size, visit};
@@ -16,26 +15,6 @@ pub struct Expanded {
     pub loops: Vec<Loop>,
     /// The indices of loops over the results of chunks.
     pub joins: Vec<IndexId>,
-}
-
-/// A loop at the top of a kernel, or on its own in a parallel loop there.
-pub struct Rows<'s> {
-    /// The indices of the parallel loop around it.
-    pub outer: &'s [(IndexId, Extent)],
-    /// The statements before it there, which store nothing.
-    pub before: &'s [Statement],
-    /// The loop.
-    pub inner: &'s Loop,
-}
-
-/// A statement as rows of a loop that becomes several; `None` if it is none.
-pub fn rows_of(statement: &Statement) -> Option<Rows<'_>> {
-    let Statement::Loop(l) = statement else { return None };
-    let rows = match (&l.kind, l.body.split_last()) {
-        (LoopKind::Parallel, Some((Statement::Loop(inner), before))) => Rows { outer: &l.dims, before, inner },
-        _ => Rows { outer: &[], before: &[], inner: l },
-    };
-    rows.inner.kind.becomes_several().then_some(rows)
 }
 
 /// Adds to a kernel.

@@ -37,14 +37,14 @@ mod radix;
 pub mod select;
 
 use ir::nest::{
-    Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement, Subscript,
+    Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Rows, Statement, Subscript,
     ValueId,
 };
 use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
 
-use crate::maker::{Expanded, Maker, Rows, below, needed, rows_of, subscripts};
+use crate::maker::{Expanded, Maker, below, needed, subscripts};
 use radix::{Radix, Sorted};
 use select::Reads;
 
@@ -55,7 +55,7 @@ const LONG: i64 = 256;
 /// The loops in place of a statement that is a sort, or a parallel loop around one. `None` for any
 /// other.
 pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement, reads: &Reads) -> Option<Expanded> {
-    let Rows { outer, before, inner } = rows_of(statement)?;
+    let Rows { outer, before, inner, .. } = Rows::of(statement)?;
     let [(index, extent)] = &inner.dims[..] else { return None };
     let length = extent.as_size()?.clone();
     let (place, by) = visit::places(&inner.body).next()?;

@@ -8,14 +8,12 @@
 
 use ir::choice::Choice;
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Statement,
-    Subscript, ValueId, is_length,
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Rows,
+    Statement, Subscript, ValueId, is_length,
 };
 use ir::order::BLOCK;
 use ir::sched::{Columns, Part, Run, Scheduled, Tiles, is_scalar};
 use ir::{Affine, Dtype, Order, Size, visit};
-
-use crate::maker::rows_of;
 
 /// A loop over columns that reduces each.
 struct Column<'k> {
@@ -98,7 +96,7 @@ fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec
         let Statement::Loop(l) = statement else { return None };
         match Column::new(kernel, l) {
             Some(column) => columns.push(column),
-            None if matches!(l.kind, LoopKind::Parallel) && rows_of(statement).is_none() => rows.push(l),
+            None if matches!(l.kind, LoopKind::Parallel) && Rows::of(statement).is_none() => rows.push(l),
             None => return None,
         }
     }

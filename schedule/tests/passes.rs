@@ -209,6 +209,16 @@ fn reductions_by_key_go_in_chunks() {
         if v5 { v6 = const i64 1 scatter %y[v0], sum v6
             parallel p < d { v7 = load %x[i, p] scatter %z[v0, p], sum v7 } } }";
     assert_snapshot!("keyed_by_column", after(&[split::split], &program(arrays, columns), Machine::PTX));
+    let arrays = "input 0 %k: i64[n, 9] input 1 %w: f32[n]
+        output 0 %y: i64[n, 5] scratch %s: i64[n, 5] scratch %t: i64[n, 5] output 1 %z: f32[n, 5]";
+    let behind = "parallel i < n { v9 = load %w[i]
+        keyed 5 row 1 over j < 9 {
+            v0 = load %k[i, j] v1 = const i64 5 v2 = lt v0, v1 v3 = const i64 0 v4 = ge v0, v3 v5 = and v2, v4
+            if v5 { scatter %y[i, v0], sum v0 scatter %s[i, v0], max v0 scatter %t[i, v0], min v0 } }
+        parallel c < 5 {
+            v6 = load %y[i, c] v7 = load %s[i, c] v8 = load %t[i, 4 - c]
+            v10 = add v6, v7 v11 = add v10, v8 v12 = cast f32 v11 v13 = mul v12, v9 store %z[i, c], v13 } }";
+    assert_snapshot!("behind_keyed", after(&[split::split], &program(arrays, behind), Machine::PTX));
 }
 
 #[test]

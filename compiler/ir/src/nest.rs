@@ -10,6 +10,7 @@
 //! The text form (`print`, `parse`) shows all of it; `verify` states the rules.
 
 mod reduction;
+mod rows;
 mod tree;
 mod whiles;
 
@@ -19,6 +20,7 @@ use crate::size::{Atom, Product};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
+pub use rows::Rows;
 pub use tree::{Carried, Node, Repeat, kernels_in, repeats_in, replace_kernels};
 pub use whiles::{Condition, State, While};
 

@@ -399,6 +399,7 @@ impl<'a> Printer<'a> {
     fn loop_(&mut self, body: &Body<'_>, l: &Loop) {
         let dims = self.dims(body, &l.dims);
         let (head, tail) = match &l.kind {
+            LoopKind::Parallel if l.dims.is_empty() => ("parallel".to_string(), String::new()),
             LoopKind::Parallel => (format!("parallel {dims}"), String::new()),
             LoopKind::Serial => (format!("serial {dims}"), String::new()),
             LoopKind::Scan => (format!("scan {dims}"), String::new()),

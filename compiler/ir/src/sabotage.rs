@@ -91,6 +91,7 @@ bugs! {
     EqualPlaces = "sort", "equal elements change places";
     LostDigit = "sort", "elements are not sorted by the last digit of their keys";
     KeyedSum = "keyed", "each chunk merges the elements of the first";
+    BehindStored = "keyed", "a result that is combined where a loop behind reads it is not stored";
     BinEnd = "keyed", "a range of keys does not merge its last element";
     EndedLane = "cpu whiles", "a lane takes the steps of the others after its loop has ended";
     MergedLoops = "cpu nest", "neighbouring loops become one though their accesses do not step evenly";

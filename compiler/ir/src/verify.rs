@@ -19,7 +19,7 @@ use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use crate::build::{Values, field_dtype};
 use crate::nest::{
     Block, Buffer, BufferId, Contraction, Extent, Function, Index, IndexId, Input, Kernel, KernelId, Loop, LoopKind,
-    Merge, Program, Reducer, Reduction, Role, Statement, SymbolSource, ValueId, While,
+    Merge, Program, Reducer, Reduction, Role, Rows, Statement, SymbolSource, ValueId, While,
 };
 use crate::{Affine, Dtype, Order, Size, SymbolId, print, visit};
 
@@ -424,7 +424,9 @@ impl<'p> Checker<'p> {
     fn loop_(&mut self, statement: &Statement, l: &Loop, context: Context) -> Result {
         let s = Some(statement);
         self.extents(statement, &l.dims)?;
-        if l.dims.is_empty() {
+        // One around a reduction by key and the loops behind it may run once.
+        let holds_both = || Rows::of(statement).is_some_and(|rows| !rows.behind.is_empty());
+        if l.dims.is_empty() && !holds_both() {
             return self.fail(s, "a loop has an index");
         }
         self.bind(statement, &l.dims)?;

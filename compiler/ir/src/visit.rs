@@ -127,14 +127,14 @@ pub fn free_values(block: &Block) -> BTreeSet<ValueId> {
 }
 
 /// The buffer of each load in a block, in text order.
-pub fn loads(block: &Block) -> Vec<BufferId> {
+pub fn loads(block: &[Statement]) -> Vec<BufferId> {
     let mut loads = vec![];
     for_each_statement(block, &mut |statement| loads.extend(statement.effects().load.map(|load| load.buffer)));
     loads
 }
 
 /// The buffers that a block's statements store to, in text order.
-pub fn stores(block: &Block) -> Vec<BufferId> {
+pub fn stores(block: &[Statement]) -> Vec<BufferId> {
     let mut stores = vec![];
     for_each_statement(block, &mut |statement| stores.extend(statement.effects().store.map(|store| store.buffer)));
     stores

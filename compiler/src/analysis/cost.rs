@@ -214,8 +214,10 @@ fn kept(
         let axes = buffer.shape.iter().zip(lost).filter(|(_, lost)| !**lost);
         axes.map(|(length, _)| nominal(length).max(0.0)).product::<f64>() * buffer.dtype.bytes() as f64
     };
-    let fits = lost.iter().map(left).sum::<f64>() <= machine.cache;
-    lost.into_iter().filter(|_| fits).map(|(buffer, _)| buffer).collect()
+    // A whole one is never stored.
+    let (part, whole): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(_, lost)| lost.contains(&true));
+    let fits = part.iter().map(left).sum::<f64>() <= machine.cache;
+    part.into_iter().filter(|_| fits).chain(whole).map(|(buffer, _)| buffer).collect()
 }
 
 fn weigh(
@@ -236,9 +238,10 @@ fn weigh(
     let memory = moved.iter().map(|m| m.bytes).sum::<f64>();
     let across = across(&accesses);
     let slow = moved.iter().filter(|m| across.contains(&m.buffer)).map(|m| m.bytes).sum::<f64>();
+    let tables = kernel.tables_read_once(program);
     let keeps = |access: &Access<'_>| {
         let is_kept = program.buffers[access.buffer].role == Role::Scratch || kept.contains(&access.buffer);
-        is_kept && !access.at.is_empty()
+        is_kept && !access.at.is_empty() && !tables.contains(&access.buffer)
     };
     let slower = if accesses.list.iter().any(keeps) { machine.narrow } else { machine.across };
     let Work { operations, live, statements, lines, .. } = work::kernel(functions, kernel, sizes);

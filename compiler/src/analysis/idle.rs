@@ -1,11 +1,11 @@
 //! The time that a kernel loses because it has too few iterations for all cores.
 //!
-//! Cores share the iterations of a kernel's outermost loops, and reductions and scans by chunks.
-//! Only constant lengths can be too few, since a size name counts as long. If all lengths of a loop
-//! are constant and it takes no longer than a launch, several cores would not be faster, so nothing
-//! is lost.
+//! Cores share the iterations of a kernel's outermost loops, and reductions, scans, sums by key and
+//! sorts by chunks. Only constant lengths can be too few, since a size name counts as long. If all
+//! lengths of a loop are constant and it takes no longer than a launch, several cores would not be
+//! faster, so nothing is lost.
 
-use ir::nest::{Extent, IndexId, Kernel, LoopKind, Statement};
+use ir::nest::{Extent, IndexId, Kernel, LoopKind, Rows, Statement};
 use ir::order::{KEYED_CHUNK, LANES_CHUNK};
 use ir::{Size, visit};
 
@@ -32,12 +32,15 @@ pub(super) fn idle(kernel: &Kernel, time: f64, launch: f64, alone: impl Fn(&Kern
 /// The maximum number of cores that could share a statement; `None` if its lengths are not
 /// constant.
 fn iterations(statement: &Statement) -> Option<f64> {
+    let points = |dims: &[_]| dims.iter().map(stated).try_fold(1.0, |product, length| Some(product * length?));
+    if let Some(Rows { outer, inner, .. }) = Rows::of(statement) {
+        return Some(points(outer)? * (points(&inner.dims)? / KEYED_CHUNK as f64).ceil());
+    }
     let (dims, chunk): (&[_], f64) = match statement {
         Statement::Loop(l) => match l.kind {
             LoopKind::Parallel => (&l.dims, 1.0),
             LoopKind::Reduce(_) | LoopKind::Scan => (&l.dims, LANES_CHUNK as f64),
-            LoopKind::Keyed { .. } | LoopKind::Sort => (&l.dims, KEYED_CHUNK as f64),
-            LoopKind::Serial => return Some(1.0),
+            LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => return Some(1.0),
         },
         Statement::Contract(c) => (&c.free, 1.0),
         Statement::If { .. }
@@ -48,8 +51,7 @@ fn iterations(statement: &Statement) -> Option<f64> {
             return Some(1.0);
         }
     };
-    let points = dims.iter().map(stated).try_fold(1.0, |product, length| Some(product * length?))?;
-    Some((points / chunk).ceil())
+    Some((points(dims)? / chunk).ceil())
 }
 
 /// Whether all lengths of the loops of a statement are constants.

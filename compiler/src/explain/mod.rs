@@ -18,12 +18,12 @@ mod uses;
 mod values;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::PrimaryMap;
 use ir::checked::Checked;
 use ir::decision::{Decision, FusionPass, Outcome, Pair, Passes, Reason};
-use ir::nest::{Buffer, Kernel, KernelId, Program, Repeat, Role};
+use ir::nest::{Buffer, BufferId, Kernel, KernelId, Program, Repeat, Role};
 use ir::{Arithmetic, Size, SymbolId, visit};
 
 use crate::analysis::{cost, footprint, traffic, work};
@@ -463,10 +463,9 @@ fn titles(
 /// A kernel's figures.
 fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &Arithmetic) -> KernelReport {
     let mut scratch = Size::default();
-    let mut stored = visit::stores(&kernel.body);
-    stored.sort_unstable();
-    stored.dedup();
-    for buffer in stored.into_iter().map(|b| &program.buffers[b]).filter(|b| b.role == Role::Scratch) {
+    let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
+    let kept = &stored - &kernel.tables_read_once(program);
+    for buffer in kept.into_iter().map(|b| &program.buffers[b]).filter(|b| b.role == Role::Scratch) {
         scratch = &scratch + &buffer.shape.iter().fold(width(buffer), |product, length| &product * length);
     }
     KernelReport {

@@ -364,6 +364,9 @@ impl Printer<'_> {
     }
 
     fn loop_(&mut self, l: &Loop, rest: &[Statement]) {
+        if l.dims.is_empty() {
+            return self.block(&l.body);
+        }
         let dims = self.dims(&l.dims);
         let inner = self.apart(|printer| printer.block(&l.body));
         let head = match &l.kind {

@@ -8,9 +8,9 @@ use ir::nest::{Block, Contraction, Extent, IndexId, Loop, LoopKind, Program, Sta
 use ir::rewrite::{Inside, for_each_affine_mut};
 use ir::{Affine, Size};
 
-use super::legality::loops::{self, Joint, Matched};
+use super::legality::loops::{self, How, Joint, Matched};
 use super::outline::{Outline, is_check};
-use super::placed;
+use super::{keyed, placed};
 
 /// Which loops are fused in addition to those that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub(super) fn fuse_loops(program: &Program, block: &mut Block, also: Also) -> bo
         let mut at = 1;
         while at < block.len() {
             // The nearest loop before it goes first.
-            let joint = |first| Some((first, loops::may_fuse(block, &outlines, (first, at), also)?));
+            let joint = |first| Some((first, loops::may_fuse(program, block, &outlines, (first, at), also)?));
             let Some((first, joint)) = (0..at).rev().find_map(joint) else {
                 at += 1;
                 continue;
@@ -61,21 +61,23 @@ fn fuse_at(
     block: &mut Block,
     outlines: &mut Vec<Outline>,
     (first, second): (usize, usize),
-    Joint { matched, needed }: &Joint,
+    Joint { matched, needed, how }: &Joint,
 ) -> usize {
     let later = block.remove(second);
     let later_leans = outlines.remove(second).leans;
     let place = first + needed.len();
     reorder(block, (first, second), needed);
     reorder(outlines, (first, second), needed);
-    match (&mut block[place], later) {
-        (Statement::Loop(earlier), Statement::Loop(later)) if placed::sorts(earlier) => {
-            placed::merge(earlier, later, matched);
+    if let Statement::Loop(later) = later {
+        match (&mut block[place], how) {
+            (Statement::Loop(earlier), How::Together) => merge(earlier, later, matched),
+            (Statement::Loop(earlier), How::Placed) => placed::merge(earlier, later, matched),
+            (Statement::Loop(earlier), How::Keyed) => keyed::merge(earlier, later, matched),
+            (Statement::Loop(earlier), How::Behind) => keyed::put_behind(earlier, later, matched),
+            (Statement::Contract(c), How::Epilogue) => epilogue(c, later, matched),
+            // Other statements are never fused.
+            _ => {}
         }
-        (Statement::Loop(earlier), Statement::Loop(later)) => merge(earlier, later, matched),
-        (Statement::Contract(c), Statement::Loop(later)) => epilogue(c, later, matched),
-        // Other statements are never fused.
-        _ => {}
     }
     let leans = outlines[place].leans || later_leans;
     outlines[place] = Outline { leans, ..Outline::of(program, &block[place]) };
@@ -97,7 +99,7 @@ pub(super) fn rename(affine: &Affine<IndexId>, matched: &Matched) -> Affine<Inde
 }
 
 /// Makes the earlier loop do the work of the later one too, with the indices of the latter.
-fn merge(earlier: &mut Loop, later: Loop, matched: &Matched) {
+pub(super) fn merge(earlier: &mut Loop, later: Loop, matched: &Matched) {
     rename_all(&mut earlier.body, matched);
     for (index, _) in &mut earlier.dims {
         *index = matched.iter().find(|(i, _)| i == index).map_or(*index, |(_, j)| *j);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::decision::Reason;
 use ir::effects::{Access, Effects};
-use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Program, Statement, Subscript};
+use ir::nest::{Block, BufferId, IndexId, Kernel, KernelId, Program, Rows, Statement, Subscript};
 use ir::{Size, verify, visit};
 
 use super::Graph;
@@ -216,8 +216,11 @@ fn why_apart(graph: &Graph, (first, second): Pair) -> Reason {
 }
 
 /// Whether kernels read a buffer of several axes over the same box, in any order: row sums and
-/// column sums.
+/// column sums. A loop that becomes several kernels reads it on its own.
 fn reads_the_same(program: &Program, first: &Kernel, second: &Kernel) -> bool {
+    if first.body.iter().chain(&second.body).any(|s| Rows::of(s).is_some()) {
+        return false;
+    }
     let loads: BTreeSet<BufferId> = visit::loads(&first.body).into_iter().collect();
     visit::loads(&second.body).into_iter().any(|buffer| {
         let shape = &program.buffers[buffer].shape;

@@ -16,6 +16,7 @@
 //! fuse_kernels    mechanism: fuses the loops of two kernels
 //! fuse_loops      fuses the loops of a block, at every depth
 //! placed          fuses elementwise work on sorted elements into the sort
+//! keyed           fuses reductions by key, and puts elementwise work on their results behind them
 //! outline         the accesses and operands of statements, for the rules of loops
 //! split           splits a loop over merged axes into one over the axes
 //! stretch         kernels with no beginning or end of a loop over kernels between them
@@ -32,6 +33,7 @@ mod fuse_kernels;
 mod fuse_loops;
 mod graph;
 mod inline;
+mod keyed;
 pub mod kinput;
 pub mod kloop;
 pub mod koutput;

@@ -8,6 +8,9 @@
 //! only elements that they have stored themselves.) This is done whenever an axis goes: a row per
 //! thread replaces an array in memory. A temporary that loses no axis stays as it is, because each
 //! thread would need all of it.
+//!
+//! A table of a reduction by key that the loops behind it read once is scratch too. It loses no
+//! axis, but no thread needs it: each element is read where it is completed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +41,17 @@ pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -
     let lost = |(buffer, accesses): (BufferId, Vec<Access<'_>>)| {
         Some((buffer, losses(&program.buffers[buffer].shape, &accesses)?))
     };
-    candidates(kernel, is_own).into_iter().filter_map(lost).collect()
+    let whole = |buffer| (buffer, vec![false; program.buffers[buffer].shape.len()]);
+    let tables: Vec<BufferId> = kernel.tables_read_once(program).into_iter().filter(|b| is_own(*b)).collect();
+    // Any other table is complete in memory before it is read.
+    let mut scattered = BTreeSet::new();
+    visit::for_each_statement(&kernel.body, &mut |s| {
+        if let Statement::Scatter { buffer, .. } = s {
+            scattered.insert(*buffer);
+        }
+    });
+    let others = candidates(kernel, |buffer| !scattered.contains(&buffer) && is_own(buffer));
+    tables.into_iter().map(whole).chain(others.into_iter().filter_map(lost)).collect()
 }
 
 /// The buffers that several kernels mention, or that loops over kernels carry or end by.

@@ -34,8 +34,9 @@ impl Peak {
         for kernel in program.kernels.values() {
             let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
             alone.extend(stored.iter().copied().filter(is_temp));
-            let own: Vec<Bytes> =
-                stored.into_iter().filter(|id| program.buffers[*id].role == Role::Scratch).map(of).collect();
+            let tables = kernel.tables_read_once(program);
+            let is_own = |id: &BufferId| program.buffers[*id].role == Role::Scratch && !tables.contains(id);
+            let own: Vec<Bytes> = stored.into_iter().filter(is_own).map(of).collect();
             if !own.is_empty() {
                 scratch.push(own);
             }

@@ -61,7 +61,7 @@ impl<'p, F: FnMut(&mut Machine<'p, '_>, KernelId) -> Step<'p>> Run<'p, '_, F> {
 
     fn repeat(&mut self, repeat: &'p Repeat) -> Result<(), RunError> {
         let bodies = kernels_in(&repeat.body).into_iter().map(|id| &self.program.kernels[id].body);
-        let own: BTreeSet<BufferId> = bodies.flat_map(visit::stores).collect();
+        let own: BTreeSet<BufferId> = bodies.flat_map(|body| visit::stores(body)).collect();
         for carried in &repeat.carried {
             self.begin(carried);
             self.sharing.enter(carried);

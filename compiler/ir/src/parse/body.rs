@@ -232,7 +232,8 @@ impl Parser<'_> {
             _ => None,
         };
         let kind = self.named("a statement", kind)?;
-        let dims = self.list(|p| p.dim(scope))?;
+        let once = kind == LoopKind::Parallel && self.peek() == Some(Token::Mark("{"));
+        let dims = if once { vec![] } else { self.list(|p| p.dim(scope))? };
         let body = self.block_of_none(scope)?;
         Ok(Statement::Loop(Loop { dims, kind, body }))
     }

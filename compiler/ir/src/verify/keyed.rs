@@ -3,30 +3,37 @@
 use std::collections::BTreeSet;
 
 use super::{Checker, Result, fail};
-use crate::nest::{IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript};
+use crate::nest::{IndexId, Kernel, Loop, LoopKind, Op, Rows, Statement, Subscript};
 use crate::visit;
 
-/// A keyed loop, or a sort, becomes several kernels. So it stands at the top of its kernel, or on
-/// its own in a parallel loop there, behind statements that store nothing: each of its kernels may
-/// compute these again.
+/// A keyed loop, or a sort, becomes several kernels. So it stands at the top of its kernel, or in a
+/// parallel loop there, behind statements that store nothing: each of its kernels may compute these
+/// again. Behind a keyed loop there are parallel loops
+/// over sizes, and scalars.
 pub(super) fn apart(k: &Kernel) -> Result {
-    let several = |s: &Statement| matches!(s, Statement::Loop(l) if l.kind.becomes_several());
+    let may_be_behind = |s: &Statement| match s {
+        Statement::Let { .. } => !s.may_fault(),
+        Statement::Loop(l) => l.kind == LoopKind::Parallel && l.dims.iter().all(|(_, n)| n.as_size().is_some()),
+        Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::While(_)
+        | Statement::Contract(_) => false,
+    };
     for statement in &k.body {
-        let mut rest = std::slice::from_ref(statement);
-        if let Statement::Loop(Loop { kind: LoopKind::Parallel, body, .. }) = statement
-            && let Some((last, before)) = body.split_last()
-            && visit::stores(&before.to_vec()).is_empty()
-        {
-            rest = std::slice::from_ref(last);
+        let mut inside = vec![std::slice::from_ref(statement)];
+        let mut right = true;
+        if let Some(Rows { before, inner, behind, .. }) = Rows::of(statement) {
+            right = visit::stores(before).is_empty()
+                && (behind.is_empty() || inner.kind != LoopKind::Sort && behind.iter().all(may_be_behind));
+            inside = vec![before, &inner.body, behind];
         }
-        if let [Statement::Loop(l)] = rest
-            && l.kind.becomes_several()
-        {
-            rest = &l.body;
+        for block in inside {
+            visit::for_each_statement(block, &mut |s| {
+                right &= !matches!(s, Statement::Loop(l) if l.kind.becomes_several());
+            });
         }
-        let mut alone = true;
-        visit::for_each_statement(rest, &mut |s| alone &= !several(s));
-        if !alone {
+        if !right {
             return fail(
                 format!("kernel @{}", k.name),
                 "has a keyed loop or a sort where it does not stand on its own",

@@ -243,7 +243,7 @@ fn indices() {
             l.dims.clear();
         }
     });
-    assert_eq!(message(&program), "kernel @k: `parallel  {`: a loop has an index");
+    assert_eq!(message(&program), "kernel @k: `parallel {`: a loop has an index");
 }
 
 #[test]
@@ -344,6 +344,15 @@ fn reductions_and_scans() {
             "serial i < n { keyed 5 row 0 over j < n { v0 = load %x[j] scatter %t[0], sum v0 } }",
             "has a keyed loop or a sort where it does not stand on its own",
         ),
+        (
+            "parallel i < n { keyed 5 row 0 over j < n { } serial k < n { } }",
+            "has a keyed loop or a sort where it does not stand on its own",
+        ),
+        (
+            "parallel { keyed 5 row 0 over j < n { } parallel i < 5 { keyed 5 row 0 over k < n { } } }",
+            "has a keyed loop or a sort where it does not stand on its own",
+        ),
+        ("parallel { keyed 5 row 0 over j < n { } }", "`parallel {`: a loop has an index"),
         ("sort i < n, j < n { }", "`sort i < n, j < n {`: a sort has one index"),
         ("sort i < n { v0 = load %x[i] }", "`sort i < n {`: a sort has one place directly in its body"),
         (

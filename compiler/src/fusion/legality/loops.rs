@@ -13,19 +13,20 @@
 //!   outside, and the rest, inside; those of a reduction or scan stay together and in order,
 //!   because their numbering is part of the meaning.
 //!
-//! A loop that follows a sort has rules of its own for indices and kinds ([`placed`]).
+//! A loop behind a sort or a reduction by key has rules of its own for indices and kinds
+//! ([`placed`], [`keyed`]).
 
 use std::collections::BTreeSet;
 
 use cranelift_entity::EntitySet;
 use ir::Affine;
-use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Statement, Subscript};
+use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Program, Statement, Subscript};
 use ir::rewrite::digits;
 use ir::sabotage::{self, Bug};
 
 use super::super::fuse_loops::{Also, rename};
 use super::super::outline::{Access, Outline};
-use super::super::placed;
+use super::super::{keyed, placed};
 
 /// Indices of a loop, each with the one of a later loop that it matches.
 pub type Matched = Vec<(IndexId, IndexId)>;
@@ -36,26 +37,54 @@ pub struct Joint {
     pub matched: Matched,
     /// The statements between the two that the second needs, so that they go before the first.
     pub needed: BTreeSet<usize>,
+    /// How the later becomes part of the earlier.
+    pub how: How,
+}
+
+/// How a later loop becomes part of an earlier loop or contraction.
+pub enum How {
+    /// They become one loop.
+    Together,
+    /// Work on sorted elements goes where the sort stores them.
+    Placed,
+    /// Two reductions by key become one.
+    Keyed,
+    /// Work on the tables of a reduction by key goes behind it.
+    Behind,
+    /// Work on a product goes into its epilogue.
+    Epilogue,
 }
 
 /// How the loop at `second` of a block may be fused with the one at `first`, if it may.
-pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, usize), also: Also) -> Option<Joint> {
+pub fn may_fuse(
+    program: &Program,
+    block: &Block,
+    outlines: &[Outline],
+    (first, second): (usize, usize),
+    also: Also,
+) -> Option<Joint> {
     let Statement::Loop(later) = &block[second] else { return None };
     let (a, b) = (&outlines[first], &outlines[second]);
-    let (matched, agree) = match &block[first] {
-        Statement::Loop(earlier) if placed::sorts(earlier) => (placed::matched((earlier, a), (later, b))?, true),
+    let behind =
+        || keyed::matched_behind(program, (&block[first], a), (later, b)).filter(|_| also == Also::SameExtents);
+    let (how, matched) = match &block[first] {
+        Statement::Loop(earlier) if placed::sorts(earlier) => (How::Placed, placed::matched((earlier, a), (later, b))?),
         Statement::Loop(earlier) => {
-            let matched = matched((&earlier.dims, a), (&later.dims, b), also);
-            let agree = kinds_agree(earlier, later, &matched)
-                && scans_forward((earlier, a), (later, b), &matched)
-                && tables_are_complete((earlier, a), b);
-            (matched, agree)
+            if let Some(matched) = keyed::matched((&block[first], a), (&block[second], b), also) {
+                (How::Keyed, matched)
+            } else if let Some(matched) = behind() {
+                (How::Behind, matched)
+            } else {
+                let matched = matched((&earlier.dims, a), (&later.dims, b), also);
+                let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
+                (How::Together, Some(matched).filter(|_| agree)?)
+            }
         }
         Statement::Contract(c) if also == Also::Epilogues => {
             let matched = matched((&c.free, a), (&later.dims, b), also);
             let all = matched.len() == c.free.len() && matched.len() == later.dims.len();
             let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
-            (matched, agree)
+            (How::Epilogue, Some(matched).filter(|_| agree)?)
         }
         Statement::Let { .. }
         | Statement::Store { .. }
@@ -64,14 +93,10 @@ pub fn may_fuse(block: &Block, outlines: &[Outline], (first, second): (usize, us
         | Statement::While(_)
         | Statement::Contract(_) => return None,
     };
-    if !agree {
-        return None;
-    }
     let needed = needed(outlines, first, second)?;
     // Every kernel that a sort becomes would make them again.
-    let checks =
-        matches!(&block[first], Statement::Loop(l) if placed::sorts(l)) && needed.iter().any(|n| outlines[*n].checks);
-    (!checks).then_some(Joint { matched, needed })
+    let checks = matches!(how, How::Placed) && needed.iter().any(|n| outlines[*n].checks);
+    (!checks).then_some(Joint { matched, needed, how })
 }
 
 /// Whether a block holds no loops.
@@ -86,7 +111,7 @@ fn is_elementwise(block: &Block) -> bool {
 type Dims = [(IndexId, Extent)];
 
 /// The indices that match.
-fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: Also) -> Matched {
+pub fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), also: Also) -> Matched {
     let mut pairs: Matched = vec![];
     let extent = |dims: &Dims, index: IndexId| dims.iter().find(|(i, _)| *i == index).map(|(_, extent)| extent.clone());
     let consider = |i: IndexId, j: IndexId, pairs: &mut Matched| {
@@ -150,10 +175,7 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
         (LoopKind::Parallel, LoopKind::Parallel) => true,
         (LoopKind::Parallel, LoopKind::Reduce(_) | LoopKind::Scan) => all(second) || sabotage::on(Bug::JoinedReduction),
         (LoopKind::Reduce(_) | LoopKind::Scan, LoopKind::Parallel) => all(first),
-        (LoopKind::Keyed { .. }, LoopKind::Keyed { .. }) if first.kind != second.kind => false,
-        (LoopKind::Reduce(_), LoopKind::Reduce(_))
-        | (LoopKind::Scan, LoopKind::Scan)
-        | (LoopKind::Keyed { .. }, LoopKind::Keyed { .. }) => {
+        (LoopKind::Reduce(_), LoopKind::Reduce(_)) | (LoopKind::Scan, LoopKind::Scan) => {
             let in_order = first.dims.iter().zip(&second.dims).all(|((i, _), (j, _))| matched.contains(&(*i, *j)));
             all(first) && all(second) && in_order
         }
@@ -183,11 +205,6 @@ fn scans_forward((first, a): (&Loop, &Outline), (second, b): (&Loop, &Outline), 
         forwarded || sabotage::on(Bug::JoinedScan)
     };
     apart(a) && apart(b) && a.stores.iter().all(flow)
-}
-
-/// Whether the second loop loads no table of a keyed one, which is complete only behind it.
-fn tables_are_complete((first, a): (&Loop, &Outline), b: &Outline) -> bool {
-    !matches!(first.kind, LoopKind::Keyed { .. }) || !a.stores.keys().any(|buffer| b.loads.contains_key(buffer))
 }
 
 fn renamed(subscript: &Subscript, matched: &Matched) -> Subscript {
