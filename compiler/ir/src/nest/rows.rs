@@ -66,10 +66,16 @@ impl<'s> Rows<'s> {
 }
 
 impl Kernel {
-    /// The tables of all reductions by key that are [read once](Rows::read_once). As scratch they
-    /// are never stored.
+    /// The tables of all reductions by key that are [read once](Rows::read_once) and nowhere else
+    /// in the kernel. As scratch they are never stored.
     pub fn tables_read_once(&self, program: &Program) -> BTreeSet<BufferId> {
-        self.body.iter().filter_map(Rows::of).flat_map(|rows| rows.read_once(program)).collect()
+        let mut tables: BTreeSet<_> =
+            self.body.iter().filter_map(Rows::of).flat_map(|r| r.read_once(program)).collect();
+        if !tables.is_empty() {
+            let loads = visit::loads(&self.body);
+            tables.retain(|table| loads.iter().filter(|buffer| *buffer == table).count() == 1);
+        }
+        tables
     }
 }
 
