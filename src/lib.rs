@@ -32,7 +32,7 @@
 //!
 //! The language has a tutorial and a reference in the repository's `docs/`. Programs to start from
 //! are in its `examples/rust/`, and run by `cargo run --example slices` (or `shapes`, `threads`,
-//! `named`, `errors`, `ndarray`). The [`guide`] says which [threads](guide::threads) work on a
+//! `named`, `errors`, `gpu`, `ndarray`). The [`guide`] says which [threads](guide::threads) work on a
 //! call, what is copied and allocated ([memory](guide::memory)), and which kinds of
 //! [errors](guide::errors) there are.
 //!

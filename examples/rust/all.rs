@@ -2,6 +2,9 @@
 
 #[path = "errors.rs"]
 mod errors;
+#[cfg(feature = "gpu")]
+#[path = "gpu.rs"]
+mod gpu;
 #[path = "named.rs"]
 mod named;
 #[cfg(feature = "ndarray")]
@@ -19,6 +22,8 @@ fn examples_run() {
     for main in [slices::main, shapes::main, threads::main, named::main, errors::main] {
         main().expect("the example runs");
     }
+    #[cfg(feature = "gpu")]
+    gpu::main().expect("the example runs");
     #[cfg(feature = "ndarray")]
     of_ndarray::main().expect("the example runs");
 }

@@ -25,7 +25,7 @@ use ir::sched::Scheduled;
 use ir::{Affine, Size, visit};
 
 use self::behind::{Rows, behind};
-use crate::maker::Maker;
+use crate::maker::{Maker, in_place};
 
 /// The most statements of a row that runs together with others.
 const MOST: usize = 64;
@@ -60,6 +60,8 @@ fn in_block(
         if let Statement::Loop(l) = &statement
             && top
             && is_chain(l)
+            // The verifier tells from one iteration that none loads what another has overwritten.
+            && !in_place(program, &l.body)
             && choice.grants(true)
         {
             out.extend(together(program, kernel, l, rows).into_iter().map(Statement::Loop));

@@ -135,6 +135,21 @@ fn recurrences_keep_their_elements_in_values() {
     assert_snapshot!("jammed", after(&[borders::borders, carry::carry, jam::jam], &program, Machine::CPU));
 }
 
+/// Several rows together would load elements behind stores to the memory that they lie in.
+#[test]
+fn rows_that_store_in_place_do_not_run_together() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m]
+        temp %t: f32[n] output 0 %y: f32[n, m] output 1 %z: f32[n]";
+    let body = format!(
+        "parallel i < n {{ v8 = load %x[i, 0] store %t[i], v8 }} }}
+        kernel @after {{ parallel i < n {{ v8 = load %t[i] store %z[i], v8 {RECURRENCE} }}"
+    );
+    let text = format!("program @p {{ symbol n = dim 0 of input 0 {arrays} slot0 = %t, %z kernel @k {{ {body} }} }}");
+    let program: Program = text.parse().expect("a program");
+    let scheduled = after(&[borders::borders, carry::carry, jam::jam], &program, Machine::CPU);
+    assert_eq!(scheduled.parts[1].kernel.body.len(), 1);
+}
+
 /// Rows that load elements of the row before stay behind it: one column, or two if an element is
 /// one to the right. The end of the row before is not there in time.
 #[test]
