@@ -33,7 +33,7 @@ use ir::sched::{Columns, Scheduled};
 use ir::{Affine, CompareOp, Order, Size, visit};
 
 use crate::forward::is_scratch;
-use crate::maker::{Maker, below, in_place};
+use crate::maker::{Maker, below, in_place, operations};
 use crate::prepare::{copy, join};
 
 /// The most elements of a reduction that becomes straight code, in each of the loops.
@@ -42,8 +42,10 @@ const WIDTHS: [i64; 3] = [4, 8, 16];
 const ROWS: i64 = 4;
 /// Rows of a block.
 const BLOCK: i64 = 64;
-/// The most statements of an inner loop of straight code.
+/// The most statements of an inner loop of straight code, and the most operations of the loop around
+/// it, with functions inlined.
 const MOST: usize = 256;
+const MOST_INLINED: usize = 4096;
 
 /// Runs inner loops across rows, on targets where a loop down columns runs in vectors along these.
 pub fn across(scheduled: &mut Scheduled, choice: &mut Choice) {
@@ -327,8 +329,9 @@ fn straight(program: &mut Program, kernel: &mut Kernel, rows: &Rows, width: i64)
     let indices: BTreeSet<IndexId> = inner.dims.iter().map(|(index, _)| *index).collect();
     let (before, code) = apart(code, &indices);
     inner.body = code;
-    let long = inner.body.len() > MOST;
+    let mut long = inner.body.len() > MOST;
     found.outer.body.splice(rows.at..=rows.at, before.into_iter().chain([Statement::Loop(inner)]));
+    long |= operations(maker.program, &found.outer.body) > MOST_INLINED;
     found.at = found.outer.body.iter().position(Statement::repeats)?;
     let loads = found.loads(maker.program)?;
     (loads.crossing == 0 && loads.apart > 0 && !long).then_some(found.outer)

@@ -100,3 +100,15 @@ pub fn needed(block: &[Statement], roots: impl Fn(&Statement) -> bool, wanted: &
     kept.reverse();
     kept
 }
+
+/// The operations of a block with functions inlined.
+pub fn operations(program: &Program, block: &Block) -> usize {
+    let own = |statement: &Statement| match statement {
+        Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
+        Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => 1,
+        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
+            1 + statement.blocks().map(|inner| operations(program, inner)).sum::<usize>()
+        }
+    };
+    block.iter().map(own).sum()
+}

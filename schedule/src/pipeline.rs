@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ir::choice::Choice;
-use ir::nest::{Block, Op, Program, Statement};
+use ir::nest::Program;
 use ir::sched::{Machine, Scheduled, verify};
 use ir::verify::VerifyError;
 
@@ -14,6 +14,7 @@ use crate::checks::hoist;
 use crate::columns::columns;
 use crate::forward::forward;
 use crate::jam::jam;
+use crate::maker::operations;
 use crate::phases::phases;
 use crate::prepare::prepare;
 use crate::split::split;
@@ -119,16 +120,4 @@ fn measure(scheduled: &mut Scheduled) -> Result<(), ScheduleError> {
         scheduled.operations = scheduled.operations.max(operations);
     }
     Ok(())
-}
-
-/// The operations of a block with functions inlined.
-fn operations(program: &Program, block: &Block) -> usize {
-    let own = |statement: &Statement| match statement {
-        Statement::Let { op: Op::Call(function, _), .. } => operations(program, &program.functions[*function].body),
-        Statement::Let { .. } | Statement::Store { .. } | Statement::Scatter { .. } => 1,
-        Statement::If { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => {
-            1 + statement.blocks().map(|inner| operations(program, inner)).sum::<usize>()
-        }
-    };
-    block.iter().map(own).sum()
 }

@@ -337,6 +337,12 @@ fn loops_run_across_the_rows_around_them() {
         let program = program(arrays, &distances(reducer));
         assert_eq!(after(&[across::across], &program, machine), Scheduled::new(&program, machine));
     }
+    // Nor where each width copies a long function.
+    let steps: String = (1..1200).map(|n| format!("v{n} = add v{}, v0 ", n - 1)).collect();
+    let long = format!("{arrays} function @long = exp(v0: f32) {{ {steps} yield v1199 }}");
+    let called = distances("min free").replace("v4 = sub v2, v3", "v6 = call @long(v2) v4 = sub v6, v3");
+    let with_long = program(&long, &called);
+    assert_eq!(after(&[across::across], &with_long, Machine::CPU), Scheduled::new(&with_long, Machine::CPU));
     // Neither where the elements of a row are side by side.
     let arrays = "symbol d = dim 1 of input 0 symbol k = dim 1 of input 1
         input 0 %x: f32[n, d] input 1 %c: f32[d, k] output 0 %y: f32[n]";
