@@ -36,7 +36,7 @@ impl Writer<'_> {
         let text = if holds { text } else { opposite };
         let condition =
             Piece { uses: [name.clone()].into(), level: Level::Compare, ..Piece::atom(text, Dtype::Bool, &[]) };
-        let guarded = self.guard(&condition.uses);
+        let guarded = self.guard_by(&condition);
         self.scope.indices[n].lower = lower;
         self.scope.indices[n].upper = upper;
         let inside = self.expr(ty, &[], fuel);
@@ -96,7 +96,7 @@ impl Writer<'_> {
         let is_one = types.iter().all(|(_, other)| other == shape);
         let whole = if is_one && self.choices.chance(20) { 0 } else { shape.len() };
         let condition = self.expr(Dtype::Bool, &shape[whole..], 2);
-        let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
+        let guarded = if condition.shape.is_empty() { self.guard_by(&condition) } else { vec![] };
         let outside = std::mem::replace(&mut self.in_choice, true);
         // A reduction in a branch may be computed for each element.
         let before = self.work.len();
@@ -131,6 +131,22 @@ impl Writer<'_> {
         let parts = thens.iter().zip(&others).zip(types);
         let parts = parts.map(|((then, other), (ty, shape))| if_piece(&condition, then, other, *ty, shape));
         (text, parts.collect())
+    }
+
+    /// Marks the indices of a condition as guarded. Those that it mentions in a random draw alone
+    /// are not, so they need bounds of their own.
+    pub fn guard_by(&mut self, condition: &Piece) -> Vec<usize> {
+        // Calls of draws, and of helpers that draw.
+        let mut drawing = vec!["uniform(".to_owned(), "normal(".to_owned()];
+        for helper in self.helpers {
+            if drawing.iter().any(|call| helper.text.contains(call)) {
+                drawing.push(format!("{}(", helper.name));
+            }
+        }
+        if drawing.iter().any(|call| condition.text.contains(call)) {
+            self.scope.bound_explicitly(&condition.uses);
+        }
+        self.guard(&condition.uses)
     }
 
     /// Marks the indices of a condition as guarded and returns those that were not guarded before.

@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
                 let whole = if self.choices.chance(20) { shape.len() } else { 0 };
                 let condition = self.expr(Dtype::Bool, &shape[whole..], fuel.max(1));
                 // A condition that is an array guards nothing.
-                let guarded = if condition.shape.is_empty() { self.guard(&condition.uses) } else { vec![] };
+                let guarded = if condition.shape.is_empty() { self.guard_by(&condition) } else { vec![] };
                 let before = self.work.len();
                 let (then, otherwise) = self.maybe_in_if(true, |writer| writer.two(ty, shape, fuel));
                 // A reduction in a branch may be computed for each element.

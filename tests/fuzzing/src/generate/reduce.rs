@@ -286,7 +286,7 @@ impl Writer<'_> {
             }
             (key, filter) => key.or(filter),
         };
-        let guarded = filter.as_ref().map(|filter| self.guard(&filter.uses)).unwrap_or_default();
+        let guarded = filter.as_ref().map(|filter| self.guard_by(filter)).unwrap_or_default();
         let body = self.maybe_in_if(filter.is_some(), |writer| writer.summand(reducer, ty, shape, fuel));
         self.unguard(guarded);
         let explicit = self.choices.chance(40);

@@ -345,6 +345,12 @@ impl Scope {
         }
     }
 
+    /// Lets no access bound the indices with these names.
+    pub fn bound_explicitly(&mut self, names: &Names) {
+        let named = self.indices.iter_mut().filter(|index| names.contains(&index.name));
+        named.for_each(|index| index.evidence.push(Evidence::Unclear));
+    }
+
     fn note(&mut self, n: usize, evidence: Evidence) {
         if !self.indices[n].guarded {
             self.indices[n].evidence.push(evidence);
