@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId};
-use ir::rewrite::for_each_use_mut;
+use ir::rewrite::{for_each_use_mut, replace};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
 
@@ -115,11 +115,11 @@ fn is_placed(body: &Block, position: IndexId) -> bool {
         Statement::Store { at, .. } => {
             at.split_last().is_some_and(|(last, rest)| alone(last) && rest.iter().all(apart))
         }
-        Statement::Scatter { .. }
-        | Statement::If { .. }
-        | Statement::Loop(_)
-        | Statement::While(_)
-        | Statement::Contract(_) => false,
+        // A sort stores directly in its body.
+        Statement::If { then, otherwise, .. } => {
+            [then, otherwise].into_iter().all(|b| visit::stores(b).is_empty() && is_placed(b, position))
+        }
+        Statement::Scatter { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
     })
 }
 
@@ -135,7 +135,7 @@ pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
         _ => &mut earlier.body,
     };
     let mut same: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    for mut statement in later.body {
+    replace(&mut later.body, &mut |mut statement, out| {
         let load = statement.effects().load.map(|load| load.buffer);
         let elsewhere = load.is_some_and(|b| !stored.contains(&b)) && sabotage::on(Bug::PlacedElsewhere);
         let to = if elsewhere { Subscript::index(element) } else { Subscript::Value(place) };
@@ -144,11 +144,12 @@ pub(super) fn merge(earlier: &mut Loop, mut later: Loop, matched: &Matched) {
             && affine.as_index() == Some(position)
         {
             same.insert(*value, place);
-            continue;
+            return;
         }
         if let Statement::Let { op: Op::Load { at, .. }, .. } | Statement::Store { at, .. } = &mut statement {
             at.iter_mut().filter(|s| s.as_index() == Some(position)).for_each(|s| *s = to.clone());
         }
-        sort.push(statement);
-    }
+        out.push(statement);
+    });
+    sort.append(&mut later.body);
 }
