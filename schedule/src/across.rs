@@ -42,8 +42,8 @@ const WIDTHS: [i64; 3] = [4, 8, 16];
 const ROWS: i64 = 4;
 /// Rows of a block.
 const BLOCK: i64 = 64;
-/// The most statements of an inner loop of straight code, and the most operations of the loop around
-/// it, with functions inlined.
+/// The most statements of an inner loop of straight code, and of the loop around it with functions
+/// inlined.
 const MOST: usize = 256;
 const MOST_INLINED: usize = 4096;
 
