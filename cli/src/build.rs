@@ -26,17 +26,21 @@ pub struct Arguments {
     /// Sizes, by their names in the source: the description next to PTX is of launches for these
     #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
     sizes: Vec<(String, i64)>,
-    /// A function; may be repeated [default: all functions; for ptx, ir and clif on standard
-    /// output, main or the only one]
+    /// A function; may be repeated [default: all functions; for ptx, ir, schedule and clif on
+    /// standard output, main or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     functions: Vec<String>,
     /// The kind of output
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     emit: Vec<EmitName>,
-    /// The file to write, or a folder for PROGRAM.o, .h and .s, FUNCTION.ptx with .json, .ir and
-    /// .clif if there is one of that name or several files are written [default: standard output]
+    /// The file to write, or a folder for PROGRAM.o, .h and .s, FUNCTION.ptx with .json, .ir,
+    /// .schedule and .clif if there is one of that name or several files are written [default:
+    /// standard output]
     #[arg(short, long = "output", value_name = "PATH")]
     output: Option<PathBuf>,
+    /// The device of a schedule: cpu or gpu
+    #[arg(long, value_enum, default_value_t)]
+    device: arguments::DeviceName,
     /// The target machine of an object: x86_64, aarch64, or a Linux target triple of one of these
     /// [default: this machine]
     #[arg(long, value_name = "MACHINE")]
@@ -75,6 +79,8 @@ enum EmitName {
     Ptx,
     /// The loop nests, after fusion
     Ir,
+    /// The parts that kernels are cut into, and how each of them runs on the device
+    Schedule,
     /// The input to Cranelift for this processor
     Clif,
 }
@@ -141,7 +147,8 @@ impl Output {
 
 /// The requested outputs, in the order given: one file for all functions, or one for each.
 fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Failure> {
-    let options = Options { fuse: arguments.fuse, math: arguments.math.into(), ..Options::default() };
+    let Arguments { fuse, math, device, .. } = arguments;
+    let options = Options { fuse: *fuse, math: (*math).into(), device: (*device).into(), ..Options::default() };
     let mut object = None;
     let mut outputs = vec![];
     for emit in &arguments.emit {
@@ -161,6 +168,7 @@ fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Fail
             }
             EmitName::Ptx => (Emit::Ptx, "ptx"),
             EmitName::Ir => (Emit::Ir, "ir"),
+            EmitName::Schedule => (Emit::Schedule, "schedule"),
             EmitName::Clif => (Emit::Clif, "clif"),
         };
         let functions = match (arguments.functions.as_slice(), &arguments.output) {

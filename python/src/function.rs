@@ -285,14 +285,21 @@ impl Function {
         Ok(self.signature())
     }
 
-    /// The function as text at a later stage: `ir`, `clif`, `asm` or `ptx`.
+    /// The function as text at a later stage: `ir`, `schedule`, `clif`, `asm` or `ptx`.
     fn emit(&self, py: Python<'_>, stage: &str) -> PyResult<String> {
         let emit = match stage {
             "ir" => Emit::Ir,
+            "schedule" => Emit::Schedule,
             "clif" => Emit::Clif,
             "asm" => Emit::Asm,
             "ptx" => Emit::Ptx,
-            _ => return Err(error::refused(py, format!("there is no stage `{stage}`"), "name ir, clif, asm or ptx")),
+            _ => {
+                return Err(error::refused(
+                    py,
+                    format!("there is no stage `{stage}`"),
+                    "name ir, schedule, clif, asm or ptx",
+                ));
+            }
         };
         let options = &self.text.options;
         py.detach(|| self.source(false).emit(options, emit)).map_err(|e| error::of_compiling(py, &e))

@@ -25,7 +25,7 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 20] = [
+pub const COMMANDS: [Command; 21] = [
     Command {
         name: "help",
         takes: "[NAME]",
@@ -49,6 +49,12 @@ pub const COMMANDS: [Command; 20] = [
         takes: "EXPR",
         does: "its loop nests, after fusion",
         run: |repl, text| emit(repl, text, Emit::Ir),
+    },
+    Command {
+        name: "schedule",
+        takes: "EXPR",
+        does: "the parts that its kernels are cut into, and how each runs on the `:device`",
+        run: |repl, text| emit(repl, text, Emit::Schedule),
     },
     Command {
         name: "clif",
