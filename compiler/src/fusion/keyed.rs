@@ -91,7 +91,13 @@ pub(super) fn matched_behind(
         let mut found = Matched::new();
         for (own, other) in stored.axes.iter().zip(&loaded.axes).take(row) {
             match (own.as_ref()?.as_index(), other.as_ref()?.as_index()) {
-                (Some(i), Some(j)) if extent(rows.outer, i)? == extent(&later.dims, j)? => found.push((i, j)),
+                (Some(i), Some(j)) if extent(rows.outer, i)? == extent(&later.dims, j)? => {
+                    // On a diagonal the work is not done for each row.
+                    if found.iter().any(|(_, other)| *other == j) {
+                        return None;
+                    }
+                    found.push((i, j));
+                }
                 _ if own == other => {}
                 _ => return None,
             }
