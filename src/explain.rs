@@ -11,6 +11,7 @@ use ir::checked::Checked;
 use ir::nest::{Program, Relation, Requirement};
 use reports::page;
 use reports::roof::Roof;
+use schedule::{Machine, schedule};
 
 use crate::{CompileError, Device, Options, Source, Style, roof};
 
@@ -33,6 +34,10 @@ pub struct Explanation {
     report: Report,
     /// The program before fusion, and the options that it was fused with.
     unfused: (Program, compiler::pipeline::Options),
+    /// The program after fusion.
+    fused: Program,
+    /// The device that it is for.
+    machine: Machine,
     /// The device's limits, if the kernels are for a GPU.
     roof: Option<Roof>,
 }
@@ -91,7 +96,9 @@ impl Explanation {
         let compiled = compiler::pipeline::compile(checked, &pipeline).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
         let roof = (options.device == Device::Gpu).then(roof::of_gpu);
-        Ok(Explanation { source, report, unfused: (compiled.unfused, pipeline), roof })
+        let machine = if options.device == Device::Gpu { Machine::PTX } else { Machine::CPU };
+        let unfused = (compiled.unfused, pipeline);
+        Ok(Explanation { source, report, unfused, fused: compiled.program, machine, roof })
     }
 
     /// The same, with the partition of the program into kernels that moves the fewest bytes, and
@@ -102,6 +109,27 @@ impl Explanation {
         let (unfused, options) = &self.unfused;
         self.report.find_best(unfused, options);
         self
+    }
+
+    /// The same, with the parts that the kernels run in, on a GPU if the options name one and else
+    /// on the CPU: `docs/schedules.md`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExplainError::Compile`] if a kernel is larger than the device takes.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn norm(x: f32[n]) = sqrt(sum(x * x))")?;
+    /// let explanation = program.main()?.explain(&Options::default(), &[])?.with_schedule()?;
+    /// assert!(explanation.to_string().contains("kernel 1, part 2 of 2: in one piece"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_schedule(mut self) -> Result<Explanation, ExplainError> {
+        let scheduled = schedule(&self.fused, self.machine).map_err(CompileError::from)?;
+        self.report.add_schedule(&scheduled, &ARITHMETIC);
+        Ok(self)
     }
 
     /// The report as data.

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// programs of up to 14 operations
     #[arg(long)]
     best: bool,
+    /// Also shows the parts that the kernels run in on the device
+    #[arg(long)]
+    schedule: bool,
     /// The format of the report
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -78,11 +81,13 @@ pub fn run(arguments: &Arguments, stdout: &mut impl Write) -> Result<(), Failure
         DeviceName::Gpu => Device::Gpu,
     };
     let options = Options { fuse: *fuse, math: (*math).into(), device, ..Options::default() };
-    let explanation = function.explain(&options, &sizes).map_err(|error| match error {
+    let failed = |error| match error {
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", function.signature())),
-    })?;
+    };
+    let explanation = function.explain(&options, &sizes).map_err(failed)?;
     let explanation = if arguments.best { explanation.with_best() } else { explanation };
+    let explanation = if arguments.schedule { explanation.with_schedule().map_err(failed)? } else { explanation };
     match arguments.format {
         Format::Text if arguments.all => writeln!(stdout, "{}", explanation.render_all(crate::style(&io::stdout())))?,
         Format::Text => writeln!(stdout, "{}", explanation.render(crate::style(&io::stdout())))?,

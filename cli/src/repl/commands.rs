@@ -41,7 +41,7 @@ pub const COMMANDS: [Command; 21] = [
     Command {
         name: "explain",
         takes: "EXPR [SIZE=N ...]",
-        does: "what fused, what did not and why; all of it with --all",
+        does: "what fused, what did not and why; all of it with --all, and how it runs with --schedule",
         run: explain,
     },
     Command {
@@ -323,12 +323,23 @@ fn with_sizes(text: &str) -> (String, Vec<(String, i64)>) {
 }
 
 fn explain(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let (mut text, mut all, mut schedule) = (text.trim_end(), false, false);
     // With these spaces it cannot be an operator and a name.
-    let (text, all) = text.trim_end().strip_suffix(" --all").map_or((text, false), |text| (text, true));
+    loop {
+        let (given, rest) = match (text.strip_suffix(" --all"), text.strip_suffix(" --schedule")) {
+            (Some(rest), _) => (&mut all, rest),
+            (_, Some(rest)) => (&mut schedule, rest),
+            (None, None) => break,
+        };
+        *given = true;
+        text = rest.trim_end();
+    }
     let ((text, sizes), style) = (with_sizes(text), repl.style);
     repl.work(move |session, _| {
         let subject = session.subject(&text)?;
         let explained = subject.function().explain(&session.options, &arguments::sizes(&sizes)?);
+        let explained =
+            explained.and_then(|explained| if schedule { explained.with_schedule() } else { Ok(explained) });
         let explained = explained.map_err(|error| not_explained(error, &subject))?;
         Ok(format!("{}\n", if all { explained.render_all(style) } else { explained.render(style) }))
     })

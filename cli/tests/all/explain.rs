@@ -246,7 +246,7 @@ fn the_best_partition_is_looked_for_where_it_is_asked_for() {
 fn the_documentation_lists_every_field() {
     let page = include_str!("../../../docs/json.md");
     let folder = folder(&[("p.fl", PROGRAMS)]);
-    let explanation = json(folder.path(), "explain p.fl --fn shares --format json --device gpu --best");
+    let explanation = json(folder.path(), "explain p.fl --fn shares --format json --device gpu --best --schedule");
     let documented = [
         ("## `explanation`", &explanation, 1),
         ("### Each of `operations`", &explanation["operations"][0], 0),
@@ -255,6 +255,7 @@ fn the_documentation_lists_every_field() {
         ("### Each of `pairs`", &explanation["pairs"][0], 0),
         ("### Each of `partition`", &explanation["partition"][0], 0),
         ("### `best`", &explanation["best"], 0),
+        ("### Each of `schedule`", &explanation["schedule"][0], 0),
     ];
     for (heading, object, untold) in documented {
         let mut fields = fields(page, heading);

@@ -14,6 +14,7 @@
 mod constants;
 mod names;
 mod nests;
+mod schedule;
 mod uses;
 mod values;
 mod why;
@@ -33,6 +34,7 @@ use crate::pipeline::{Compiled, Options};
 use crate::plan::{self, peak::Peak};
 
 pub use names::{Operation, Sizes};
+pub use schedule::PartReport;
 pub use why::Why;
 
 use values::Formulas;
@@ -61,6 +63,8 @@ pub struct Report {
     pub partition: Vec<CutSummary>,
     /// How far the plan is from the best one, if that was requested.
     pub best: Option<Best>,
+    /// The parts that its kernels run in, if that was requested.
+    pub schedule: Option<Vec<PartReport>>,
 }
 
 /// The partition of the operations into kernels that moves the fewest bytes.
@@ -432,6 +436,7 @@ pub fn explain(
         sizes,
         partition,
         best,
+        schedule: None,
     }
 }
 

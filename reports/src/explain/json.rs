@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, PartReport, Report, Stage, Verdict};
 use compiler::partition::{AxisSummary, CutSummary, JoinSummary};
 use grammar::Source;
 use grammar::source::clamp;
@@ -32,7 +32,18 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<BestLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<Vec<PartLine<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     gpu: Option<OnGpu<'a>>,
+}
+
+#[derive(Serialize)]
+struct PartLine<'a> {
+    kernel: usize,
+    part: usize,
+    of: usize,
+    how: Option<&'a str>,
+    nest: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -161,6 +172,10 @@ struct PairLine<'a> {
     suggestion: Option<&'a str>,
 }
 
+fn part(PartReport { kernel, part: (part, of), how, nest }: &PartReport) -> PartLine<'_> {
+    PartLine { kernel: *kernel, part: *part, of: *of, how: how.as_deref(), nest }
+}
+
 /// The line.
 pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
     let places = Places::new(source);
@@ -191,6 +206,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
                 no_slower: *no_slower,
             }),
         }),
+        schedule: report.schedule.as_ref().map(|parts| parts.iter().map(part).collect()),
         gpu: roof.map(|roof| OnGpu {
             roof,
             kernels: report.after.kernels.iter().map(|kernel| roof.least(&kernel.figures)).collect(),

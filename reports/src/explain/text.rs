@@ -95,6 +95,7 @@ impl Text<'_> {
             self.lines("  ", &lines, self.most.kernels.saturating_add(1), "kernels")?;
         }
         self.kernels()?;
+        self.schedule()?;
         let report = self.report;
         if report.before.kernels.len() > report.after.kernels.len() {
             writeln!(self.out, "\nwithout fusion:\n")?;
@@ -104,6 +105,26 @@ impl Text<'_> {
         self.fused()?;
         self.apart()?;
         self.blocks()
+    }
+
+    /// The parts that the kernels run in, if that was requested.
+    fn schedule(&mut self) -> std::fmt::Result {
+        let Some(parts) = &self.report.schedule else { return Ok(()) };
+        writeln!(self.out, "\nin parts, one after another:")?;
+        let idle = parts.iter().filter(|part| part.how.is_none()).count();
+        let run: Vec<_> = parts.iter().filter_map(|part| Some((part, part.how.as_ref()?))).collect();
+        for (part, how) in run.iter().take(self.most.kernels) {
+            writeln!(self.out, "\n  {}: {how}\n", part.title())?;
+            self.lines("    ", &part.nest, self.most.lines, "lines")?;
+        }
+        if run.len() > self.most.kernels {
+            writeln!(self.out, "\n  ... {} more parts (--all)", run.len() - self.most.kernels)?;
+        }
+        match idle {
+            0 => Ok(()),
+            1 => writeln!(self.out, "\n  1 other part has nothing to do at these sizes"),
+            _ => writeln!(self.out, "\n  {idle} other parts have nothing to do at these sizes"),
+        }
     }
 
     /// How the arrays may be cut into blocks.

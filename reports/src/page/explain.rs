@@ -83,6 +83,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
             div { p.faint { "Without fusion" } (kernels(report, before, |k| view.home(before.kernels[k].operations.first()))) }
             div { p.faint { "Fused" } (kernels(report, after, |k| k)) }
         }
+        (schedule(report))
         h2 { "Graph" }
         (drawing(&view))
         h2 { "Decisions" }
@@ -92,6 +93,22 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         (roofline(report, roof))
     };
     page(&format!("{}: {} kernels in {}", report.function, before.kernels.len(), after.kernels.len()), &body)
+}
+
+/// The parts that the kernels run in, if that was requested.
+fn schedule(report: &Report) -> Markup {
+    html! {
+        @if let Some(parts) = &report.schedule {
+            h2 { "Schedule" }
+            p.faint { "The parts that the kernels run in, one after another." }
+            @for part in parts {
+                section class={ "kernel " (colour(part.kernel)) } {
+                    h3 { (part.title()) ": " (part.how.as_deref().unwrap_or("nothing at these sizes")) }
+                    @if part.how.is_some() { (loops(&part.nest)) }
+                }
+            }
+        }
+    }
 }
 
 fn given(report: &Report) -> String {
@@ -133,7 +150,6 @@ fn kernels(report: &Report, stage: &Stage, home: impl Fn(usize) -> usize) -> Mar
 }
 
 fn kernel(report: &Report, kernel: &KernelReport) -> Markup {
-    let more = kernel.nest.len().saturating_sub(LINES);
     html! {
         header {
             h3 { (marked(&fold::list(&names(kernel), NAMES))) }
@@ -143,8 +159,15 @@ fn kernel(report: &Report, kernel: &KernelReport) -> Markup {
                 @if kernel.scratch.value != Some(0) { ", keeps " (amount(report, &kernel.scratch)) " for each thread" }
             }
         }
+        (loops(&kernel.nest))
+    }
+}
+
+fn loops(nest: &[String]) -> Markup {
+    let more = nest.len().saturating_sub(LINES);
+    html! {
         pre {
-            (visible(&kernel.nest[..kernel.nest.len() - more].join("\n")))
+            (visible(&nest[..nest.len() - more].join("\n")))
             @if more > 0 { "\n... " (more) " more lines" }
         }
     }

@@ -1,0 +1,79 @@
+//! How the kernels of a function run on a device.
+
+use cranelift_entity::{EntityRef, SecondaryMap};
+use ir::nest::{Extent, Statement};
+use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
+use ir::rewrite::for_each_affine_mut;
+use ir::sched::{Part, Phase, Run, Scheduled, is_scalar};
+use ir::{Arithmetic, Size};
+
+use super::{Known, Report, nests};
+
+/// A part of a kernel, which runs when those before it have ended.
+#[derive(Clone, Debug)]
+pub struct PartReport {
+    /// The number of the kernel.
+    pub kernel: usize,
+    /// The number of the part among those of the kernel, from 0 on, and of all of them.
+    pub part: (usize, usize),
+    /// What runs at the same time; `None` if nothing runs at the sizes that were given.
+    pub how: Option<String>,
+    /// Its loops.
+    pub nest: Vec<String>,
+}
+
+impl PartReport {
+    /// Which part it is, such as `kernel 1, part 2 of 3`.
+    pub fn title(&self) -> String {
+        let (part, of) = self.part;
+        let which = if of == 1 { String::new() } else { format!(", part {} of {of}", part + 1) };
+        format!("kernel {}{which}", self.kernel + 1)
+    }
+}
+
+impl Report {
+    /// Adds how the kernels run, as a schedule of the program after fusion says.
+    pub fn add_schedule(&mut self, scheduled: &Scheduled, arithmetic: &Arithmetic) {
+        let program = scheduled.as_program();
+        let known = Known { sizes: &self.sizes, given: &self.given };
+        let of = |part: &Part| part.of.index();
+        let mut parts: Vec<PartReport> = vec![];
+        for (part, kernel) in scheduled.parts.iter().zip(program.kernels.values()) {
+            let count = scheduled.parts.iter().filter(|other| of(other) == of(part)).count();
+            let before = parts.iter().filter(|other| other.kernel == of(part)).count();
+            let mut kernel = kernel.clone();
+            for statement in &mut kernel.body {
+                for_each_affine_mut(statement, &mut |affine| *affine = affine.map_sizes(&|size| known.size(size)));
+            }
+            let runs = kernel.body.iter().any(runs);
+            let nest = nests::lines(&program, &kernel, &self.sizes, &SecondaryMap::new(), arithmetic);
+            let how = runs.then(|| how(&part.run));
+            parts.push(PartReport { kernel: of(part), part: (before, count), how, nest });
+        }
+        self.schedule = Some(parts);
+    }
+}
+
+/// Whether a statement at the top of a part does anything but define scalars.
+fn runs(statement: &Statement) -> bool {
+    let none = |extent: &Extent| extent.as_size().and_then(Size::as_constant).is_some_and(|n| n < 1);
+    !is_scalar(statement) && !statement.dims().any(|(_, extent)| none(extent))
+}
+
+fn how(run: &Run) -> String {
+    match run {
+        Run::Whole => "in one piece".to_owned(),
+        Run::Ranges => "in ranges".to_owned(),
+        Run::Transpose(_) => "in tiles, since it reads across memory".to_owned(),
+        Run::Strips { .. } => "in strips of columns".to_owned(),
+        Run::Chunks { .. } => format!("in chunks of {LANES_CHUNK} elements, each with a result of its own"),
+        Run::Blocks { .. } => format!("in blocks of {BLOCK} rows, each with a result of its own"),
+        Run::HandOff(_) => format!("in chunks of {SCAN_CHUNK} elements, each after the one before has its results"),
+        Run::Phase { phase, .. } => match phase {
+            Phase::Totals => format!("the result of each chunk of {SCAN_CHUNK} elements"),
+            Phase::Befores => "from these, what is before each chunk".to_owned(),
+            Phase::Prefixes => format!("in chunks of {SCAN_CHUNK} elements, behind what is before each"),
+        },
+        Run::Tiles(_) => "in blocks of rows, each with sums of its own".to_owned(),
+    }
+}
