@@ -103,7 +103,10 @@ fn schedule(report: &Report) -> Markup {
             p.faint { "The parts that the kernels run in, one after another." }
             @for part in parts {
                 section class={ "kernel " (colour(part.kernel)) } {
-                    h3 { (part.title()) ": " (part.how.as_deref().unwrap_or("nothing at these sizes")) }
+                    header {
+                        h3 { (part.title()) }
+                        p.faint { (part.how.as_deref().unwrap_or("nothing at these sizes")) }
+                    }
                     @if part.how.is_some() { (loops(&part.nest)) }
                 }
             }
