@@ -96,7 +96,7 @@ impl Explanation {
         let compiled = compiler::pipeline::compile(checked, &pipeline).map_err(CompileError::from)?;
         let report = explain(checked, &compiled, options.fuse, &source.text, &given, &ARITHMETIC);
         let roof = (options.device == Device::Gpu).then(roof::of_gpu);
-        let machine = if options.device == Device::Gpu { Machine::PTX } else { Machine::CPU };
+        let machine = options.device.machine();
         let unfused = (compiled.unfused, pipeline);
         Ok(Explanation { source, report, unfused, fused: compiled.program, machine, roof })
     }

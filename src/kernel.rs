@@ -16,6 +16,7 @@ use ir::checked::Checked;
 use ir::decision::Passes;
 use ir::nest::Program;
 use ir::sabotage::{self, Bug};
+use ir::sched::Machine;
 
 use crate::boundary;
 use crate::error::Context;
@@ -130,6 +131,16 @@ pub enum Device {
     Auto,
     /// The reference interpreter, which is slow and defines the meaning of a program.
     Interp,
+}
+
+impl Device {
+    /// The machine that schedules are shown for.
+    pub(crate) fn machine(self) -> Machine {
+        match self {
+            Device::Gpu => Machine::PTX,
+            Device::Cpu | Device::Auto | Device::Interp => Machine::CPU,
+        }
+    }
 }
 
 /// The time that each stage from the text to a callable function took.

@@ -21,7 +21,7 @@ use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]
 use crate::{BenchError, Benchmark, ExplainError, Explanation};
-use crate::{CompileError, Device, Kernel, Loader, Options, Partition, Signature, Source, Style, Times, Warnings};
+use crate::{CompileError, Kernel, Loader, Options, Partition, Signature, Source, Style, Times, Warnings};
 
 /// A source text, parsed and checked: functions that can be compiled, each on its own.
 ///
@@ -345,10 +345,7 @@ impl<'a> Function<'a> {
         };
         Ok(match emit {
             Emit::Ir => compiled.program.to_string(),
-            Emit::Schedule => {
-                let machine = if options.device == Device::Gpu { Machine::PTX } else { Machine::CPU };
-                schedule(&compiled.program, machine)?.to_string()
-            }
+            Emit::Schedule => schedule(&compiled.program, options.device.machine())?.to_string(),
             Emit::Clif => listing(Listing::Clif)?,
             Emit::Asm => listing(Listing::Asm)?,
             #[cfg(feature = "gpu")]

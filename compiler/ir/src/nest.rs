@@ -169,7 +169,8 @@ pub enum Role {
     /// iteration is a point of the free dims) must be the only one in the kernel's body, with
     /// nothing but `let`s next to it. Each iteration has the whole buffer to itself, initially
     /// without contents: it loads only elements that it has stored itself, and stores an element
-    /// once. Engines keep one for each thread, so that it stays in a cache.
+    /// once. Engines keep one for each thread, so that it stays in a cache. (A table of a reduction
+    /// by key that is [read once](Rows::read_once) is never stored.)
     Scratch,
     /// The program's text: the elements of an array literal, row-major. Never stored to.
     Constant(Vec<Scalar>),
@@ -390,7 +391,8 @@ pub enum Statement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
     /// The indices from the outermost in, each with its extent. An extent may depend on indices of
-    /// outer loops, not on those of this one. An extent below 1 means no iteration.
+    /// outer loops, not on those of this one. An extent below 1 means no iteration. There are none
+    /// around a reduction by key that runs once and the loops behind it: [`Rows`].
     pub dims: Vec<(IndexId, Extent)>,
     /// The dependences between iterations.
     pub kind: LoopKind,

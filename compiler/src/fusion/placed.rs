@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Statement, Subscript, ValueId};
+use ir::nest::{Block, BufferId, Extent, IndexId, Kernel, Loop, LoopKind, Op, Rows, Statement, Subscript, ValueId};
 use ir::rewrite::{for_each_use_mut, replace};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, visit};
@@ -32,10 +32,7 @@ struct Sorting<'s> {
 
 impl<'s> Sorting<'s> {
     fn of(l: &'s Loop) -> Option<Sorting<'s>> {
-        let (rows, sort): (&[_], _) = match (&l.kind, l.body.last()) {
-            (LoopKind::Parallel, Some(Statement::Loop(inner))) => (&l.dims, inner),
-            _ => (&[], l),
-        };
+        let Rows { outer: rows, inner: sort, .. } = Rows::of_loop(l)?;
         let (LoopKind::Sort, [element]) = (&sort.kind, &sort.dims[..]) else { return None };
         let (place, _) = visit::places(&sort.body).next()?;
         Some(Sorting { rows, element, body: &sort.body, place })

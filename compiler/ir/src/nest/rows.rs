@@ -24,20 +24,20 @@ pub struct Rows<'s> {
 impl<'s> Rows<'s> {
     /// A statement at the top of a kernel as rows of such a loop; `None` if it is none.
     pub fn of(statement: &'s Statement) -> Option<Rows<'s>> {
-        let Statement::Loop(l) = statement else { return None };
+        if let Statement::Loop(l) = statement { Rows::of_loop(l) } else { None }
+    }
+
+    /// The same of a loop.
+    pub fn of_loop(l: &'s Loop) -> Option<Rows<'s>> {
         if l.kind.becomes_several() {
             return Some(Rows { outer: &[], before: &[], inner: l, behind: &[] });
         }
-        let mut found = None;
-        for (at, statement) in l.body.iter().enumerate().filter(|_| l.kind == LoopKind::Parallel) {
-            if let Statement::Loop(inner) = statement
-                && inner.kind.becomes_several()
-            {
-                let (before, behind) = (&l.body[..at], &l.body[at + 1..]);
-                found = found.or(Some(Rows { outer: &l.dims, before, inner, behind }));
-            }
-        }
-        found
+        let mut rows = l.body.iter().enumerate().filter(|_| l.kind == LoopKind::Parallel);
+        rows.find_map(|(at, statement)| {
+            let Statement::Loop(inner) = statement else { return None };
+            let rows = Rows { outer: &l.dims, before: &l.body[..at], inner, behind: &l.body[at + 1..] };
+            inner.kind.becomes_several().then_some(rows)
+        })
     }
 
     /// The tables of a reduction by key that need not be complete before the statements behind it:

@@ -8,8 +8,7 @@ use crate::visit;
 
 /// A keyed loop, or a sort, becomes several kernels. So it stands at the top of its kernel, or in a
 /// parallel loop there, behind statements that store nothing: each of its kernels may compute these
-/// again. Behind a keyed loop there are parallel loops
-/// over sizes, and scalars.
+/// again. Behind a keyed loop there are parallel loops over sizes, and scalars.
 pub(super) fn apart(k: &Kernel) -> Result {
     let may_be_behind = |s: &Statement| match s {
         Statement::Let { .. } => !s.may_fault(),
