@@ -23,6 +23,7 @@ use ir::nest::{
     BufferId, Contraction, Extent, IndexId, Input, Kernel, KernelId, Loop, LoopKind, Merge, Op, Program, Role,
     Statement, Subscript, ValueId, While,
 };
+use ir::sched::Row;
 use ir::{Affine, BinaryOp, Dtype, Order, Scalar, Size, nest, print};
 
 use crate::reduce::{Merger, Reduction, Running, State};
@@ -254,6 +255,8 @@ struct Machine<'p, 'a> {
     kernel: KernelId,
     /// The indices of loops over results of chunks or blocks.
     joins: Vec<IndexId>,
+    /// The layout of the rows of a loop that runs unit by unit.
+    row: Option<Row>,
     memory: Vec<Memory<'a>>,
     sharing: Sharing,
     functions: Vec<Evaluator<'p>>,
@@ -296,6 +299,7 @@ impl<'p, 'a> Machine<'p, 'a> {
             binding,
             kernel,
             joins: vec![],
+            row: None,
             memory,
             sharing,
             functions: program.functions.values().map(Evaluator::new).collect(),
@@ -361,7 +365,13 @@ impl<'p, 'a> Machine<'p, 'a> {
 
     fn loop_(&mut self, l: &'p Loop) -> Step<'p> {
         match &l.kind {
-            LoopKind::Parallel => self.apart(&l.dims, |machine| machine.block(&l.body)),
+            LoopKind::Parallel => match self.row_elements(l) {
+                Some(elements) => self.apart_at(elements.len(), |machine, place| {
+                    machine.indices[slot(l.dims[0].0)] = elements[place];
+                    machine.block(&l.body)
+                }),
+                None => self.apart(&l.dims, |machine| machine.block(&l.body)),
+            },
             LoopKind::Serial => self.iterate(&l.dims, |machine| machine.block(&l.body)),
             LoopKind::Reduce(reductions) => {
                 let joins = l.dims.iter().any(|(index, _)| self.joins.contains(index));
@@ -468,16 +478,41 @@ impl<'p, 'a> Machine<'p, 'a> {
 
     /// Iterates over dims with iterations that may not see each other's stores.
     fn apart(&mut self, dims: &'p [(IndexId, Extent)], mut body: impl FnMut(&mut Self) -> Step<'p>) -> Step<'p> {
+        self.isolated(|machine, depth| {
+            machine.iterate(dims, |machine| {
+                machine.isolate(depth);
+                body(machine)
+            })
+        })
+    }
+
+    /// Iterates over places, by number, which a function turns into indices, with iterations that
+    /// may not see each other's stores.
+    fn apart_at(&mut self, places: usize, mut body: impl FnMut(&mut Self, usize) -> Step<'p>) -> Step<'p> {
+        self.isolated(|machine, depth| {
+            (0..places).try_for_each(|place| {
+                machine.iteration(|machine| {
+                    machine.isolate(depth);
+                    body(machine, place)
+                })
+            })
+        })
+    }
+
+    /// Runs a loop with iterations that may not see each other's stores. It gets its depth.
+    fn isolated(&mut self, run: impl FnOnce(&mut Self, usize) -> Step<'p>) -> Step<'p> {
         self.clock += 1;
         let depth = self.around.len();
         self.around.push((self.clock, self.clock));
-        self.iterate(dims, |machine| {
-            machine.clock += 1;
-            machine.around[depth].1 = machine.clock;
-            body(machine)
-        })?;
+        run(self, depth)?;
         self.around.truncate(depth);
         Ok(())
+    }
+
+    /// Begins an iteration of the loop at a depth.
+    fn isolate(&mut self, depth: usize) {
+        self.clock += 1;
+        self.around[depth].1 = self.clock;
     }
 
     /// Iterates over dims, the last fastest.
@@ -491,20 +526,26 @@ impl<'p, 'a> Machine<'p, 'a> {
             for ((index, _), value) in dims.iter().zip(&at) {
                 self.indices[slot(*index)] = *value;
             }
-            if self.depth == 0 {
-                self.clock += 1;
-                self.outermost = self.clock;
-            }
-            if self.cancelled.load(Ordering::Relaxed) {
-                return Err(Stop::Cancelled);
-            }
-            self.depth += 1;
-            body(self)?;
-            self.depth -= 1;
+            self.iteration(&mut body)?;
             let Some(moving) = (0..dims.len()).rev().find(|k| at[*k] + 1 < extents[*k]) else { return Ok(()) };
             at[moving] += 1;
             at[moving + 1..].fill(0);
         }
+    }
+
+    /// Runs an iteration of a loop.
+    fn iteration(&mut self, body: impl FnOnce(&mut Self) -> Step<'p>) -> Step<'p> {
+        if self.depth == 0 {
+            self.clock += 1;
+            self.outermost = self.clock;
+        }
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Stop::Cancelled);
+        }
+        self.depth += 1;
+        body(self)?;
+        self.depth -= 1;
+        Ok(())
     }
 
     fn extent(&self, extent: &Extent) -> i64 {

@@ -18,6 +18,7 @@
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
 //! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
+//! | `strategies` | lays loops out on the units of a GPU |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
 //! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin
@@ -40,6 +41,7 @@ pub mod pipeline;
 pub mod prepare;
 pub mod sort;
 pub mod split;
+pub mod strategies;
 pub mod tile;
 pub mod transpose;
 

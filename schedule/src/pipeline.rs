@@ -18,6 +18,7 @@ use crate::maker::operations;
 use crate::phases::phases;
 use crate::prepare::prepare;
 use crate::split::split;
+use crate::strategies::strategies;
 use crate::tile::tile;
 use crate::transpose::transpose;
 
@@ -36,8 +37,14 @@ pub const REWRITES: [(&str, Pass); 7] = [
 ];
 
 /// The passes that split the kernels into parts, with their names.
-pub const SPLITS: [(&str, Pass); 5] =
-    [("tile", tile), ("split", split), ("columns", columns), ("phases", phases), ("transpose", transpose)];
+pub const SPLITS: [(&str, Pass); 6] = [
+    ("tile", tile),
+    ("split", split),
+    ("columns", columns),
+    ("phases", phases),
+    ("transpose", transpose),
+    ("strategies", strategies),
+];
 
 /// Why a program could not be scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]

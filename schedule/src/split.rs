@@ -110,7 +110,7 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
     made.reverse();
     let part = |(number, (body, run))| {
         let kernel = Kernel { name: format!("{}.{number}", kernel.name), body, ..kernel.clone() };
-        Part { of, kernel, run, joins: joins.clone() }
+        Part::new(of, kernel, run, joins.clone())
     };
     made.into_iter().enumerate().map(part).collect()
 }

@@ -137,7 +137,7 @@ fn parts(program: &mut Program, whole: &Part, choice: &mut Choice) -> Option<Vec
     let tiles = Run::Tiles(Tiles { rows: rows.len(), sums, height, width });
     let part = |(number, (body, run))| {
         let kernel = Kernel { name: format!("{}.{number}", made.name), body, ..made.clone() };
-        Part { of: whole.of, kernel, run, joins: joins.clone() }
+        Part::new(whole.of, kernel, run, joins.clone())
     };
     let all = std::iter::once((first, tiles)).chain(bodies.into_iter().map(|body| (body, Run::Ranges)));
     Some(all.enumerate().map(part).collect())

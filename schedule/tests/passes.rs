@@ -9,7 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, tile, transpose,
+    across, borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, strategies, tile,
+    transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.
@@ -270,6 +271,99 @@ fn a_transposition_loads_across_memory() {
     assert_snapshot!(found("parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }"));
     let along = found("parallel j < n, i < m { v0 = load %x[j, i] store %y[i, j], v0 }");
     assert_eq!(along.parts[0].run, Run::Ranges);
+}
+
+/// The lines behind the program: how each part runs.
+fn how(scheduled: &Scheduled) -> String {
+    let text = scheduled.to_string();
+    text.find("part @").map_or_else(String::new, |at| text[at..].to_owned())
+}
+
+#[test]
+fn strategies_lay_loops_out() {
+    let arrays =
+        format!("{MATRIX} input 1 %k: i64[n] scratch %t: f32[m] output 0 %y: f32[m, n] output 1 %z: f32[n, m]");
+    let laid_out = |body: &str| {
+        let passes: [Pass; 3] = [split::split, transpose::transpose, strategies::strategies];
+        how(&after(&passes, &program(&arrays, body), Machine::PTX))
+    };
+    let transposed = "parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }";
+    let stencil = "parallel i < n, j < m { v0 = load %x[i, j] v1 = load %x[n - 1 - i, j] v3 = load %x[i, m - 1 - j]
+        v2 = add v0, v1 v4 = add v2, v3 store %z[i, j], v4 }";
+    let overlapping = "parallel i < n - 1, j < m { v0 = load %x[i, j] v1 = load %x[i + 1, j] v2 = add v0, v1
+        store %z[i, j], v2 }";
+    let along = "parallel i < n, j < m { v0 = load %x[i, j] store %z[i, j], v0 }";
+    let quotient = "parallel i < n, j < m { v0 = load %x[i, j] v1 = div v0, v0 store %z[i, j], v1 }";
+    let gathered = "parallel i < m, j < n { v1 = load %k[j] v0 = load %x[v1, i] store %y[i, m - 1], v0 }";
+    let scratch = "parallel i < n { parallel a < 3 { v0 = load %x[i, a] store %t[a], v0 }
+        parallel b < 3 { v1 = load %t[b] store %z[i, b], v1 } }";
+    let by_rows = "parallel i < n { parallel a < m { v0 = load %x[i, a] store %z[i, a], v0 } }";
+    let all = [transposed, stencil, overlapping, along, quotient, gathered, scratch, by_rows];
+    assert_snapshot!(all.map(laid_out).join("\n"));
+}
+
+#[test]
+fn strategies_lay_out_iterations_with_loops() {
+    let laid_out = |arrays: &str, body: &str| {
+        let passes: [Pass; 3] = [split::split, columns::columns, strategies::strategies];
+        how(&after(&passes, &program(arrays, body), Machine::PTX))
+    };
+    let softmax = |m: &str| {
+        let symbol = if m == "m" { "symbol m = dim 1 of input 0" } else { "" };
+        laid_out(
+            &format!("{symbol} input 0 %x: f32[n, {m}] scratch %e: f32[{m}] output 0 %y: f32[n, {m}]"),
+            &format!(
+                "parallel i < n {{ v1 = reduce a < {m} {{ v0 = load %x[i, a] }} with max free v0
+                v4 = reduce b < {m} {{ v2 = load %x[i, b] v3 = sub v2, v1 store %e[b], v3 }} with sum lanes v3
+                parallel c < {m} {{ v5 = load %e[c] v6 = div v5, v4 store %y[i, c], v6 }} }}"
+            ),
+        )
+    };
+    let sums = "parallel i < n { v1 = reduce a < m { v0 = load %x[i, a] } with sum lanes v0 store %y[i], v1 }";
+    let blocks = "parallel i < n { v1 = reduce a < m { v0 = load %x[i, a] } with sum blocks v0 store %y[i], v1 }";
+    let columns = "parallel j < m { v1 = reduce i < n { v0 = load %x[i, j] } with sum blocks v0 store %y[j], v1 }";
+    let keyed = "parallel i < n { serial a < m { v0 = load %k[i, a] v1 = const f32 1.0 scatter %y[i, v0], sum v1 } }";
+    let rows = format!("{MATRIX} output 0 %y: f32[n]");
+    let all = [
+        softmax("m"),
+        softmax("5000"),
+        laid_out(&rows, sums),
+        laid_out(&rows, blocks),
+        laid_out(&format!("{MATRIX} output 0 %y: f32[m]"), columns),
+        laid_out("symbol m = dim 1 of input 0 input 0 %k: i64[n, m] output 0 %y: f32[n, 5]", keyed),
+    ];
+    assert_snapshot!(all.join("\n"));
+}
+
+/// Layouts that do not run each iteration once, on units that the target has, are no schedules.
+#[test]
+fn layouts_run_each_iteration_once() {
+    let arrays = format!("{MATRIX} output 0 %y: f32[m, n]");
+    let body = "parallel i < m, j < n { v0 = load %x[j, i] store %y[i, j], v0 }";
+    let passes: [Pass; 3] = [split::split, transpose::transpose, strategies::strategies];
+    let text = after(&passes, &program(&arrays, body), Machine::PTX).to_string();
+    let broken = |from: &str, to: &str| {
+        assert!(text.contains(from), "{text}");
+        let scheduled: Scheduled = text.replacen(from, to, 1).parse().expect("text that reads");
+        ir::sched::verify(&scheduled).expect_err("a broken rule").message
+    };
+    let all = "    axis i: block 4, memory 16, grid\n";
+    assert_snapshot!(
+        [
+            broken(all, ""),
+            broken(all, "axis i, j: block 4, memory 16, grid"),
+            broken(all, "axis j, i: block 4, memory 16, grid"),
+            broken(all, "axis i: block 4, memory 16"),
+            broken(all, "axis i: block 4, grid, memory 16"),
+            broken(all, "axis i: block 4, vector 16, grid"),
+            broken(all, "axis i: block 4, memory 8, grid"),
+            broken(all, "axis i: block 32, memory 2, grid"),
+            broken("memory 16, grid\n    axis j", "memory 16, cluster\n    axis j"),
+            broken("stage 0", "stage 1"),
+            broken("schedule for ptx", "schedule for cpu"),
+        ]
+        .join("\n")
+    );
 }
 
 /// A loop over a stencil runs in time tiles, whose stages lag behind each other by its reach; one

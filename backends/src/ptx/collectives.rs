@@ -9,7 +9,6 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{assign, further, number, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
-use super::row_mapping::CLUSTER;
 use super::rows::{GROUP, ThreadElements, WARP};
 use crate::fold::Merging;
 
@@ -140,7 +139,7 @@ impl Emitter<'_> {
     /// Reduces the row of a block in the order by lanes: each group merges the lanes of its chunk,
     /// and each thread joins the chunks.
     pub(super) fn fold_in_groups(&mut self, fold: Merging, ones: &[Vec<Reg>], elements: &ThreadElements) -> Vec<Reg> {
-        let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.mapping.groups)) else { return vec![] };
+        let Some((at, groups)) = self.row.as_ref().map(|row| (row.lanes, row.layout.groups())) else { return vec![] };
         let size = fold.bytes(self.program);
         let whole = fold.place(self.program);
         let chunks = self.b().take(Space::Shared, (groups * whole) as usize);
@@ -197,7 +196,7 @@ impl Emitter<'_> {
     /// Joins the states of a cluster's blocks, which have an eighth of a row each. All blocks
     /// return the result.
     pub(super) fn fold_in_cluster(&mut self, fold: Merging, state: &[Reg]) -> Vec<Reg> {
-        let blocks = i64::from(CLUSTER);
+        let blocks = i64::from(self.mapping.cluster);
         let size = fold.place(self.program);
         let at = self.b().take(Space::Shared, (blocks * size) as usize);
         let [thread, rank] = [Special::Tid, Special::ClusterCtarank].map(|s| self.special(s));

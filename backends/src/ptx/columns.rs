@@ -10,7 +10,6 @@
 
 use std::ops::Range;
 
-use ir::Size;
 use ir::nest::{BufferId, Loop, LoopKind, Reduction, Statement};
 use ir::order::BLOCK;
 
@@ -28,25 +27,7 @@ pub(super) struct StripShape {
     /// The number of columns.
     pub(super) width: i64,
     /// The number of threads per column.
-    rows: i64,
-}
-
-/// For long columns: a warp reads one row of 32 adjacent columns.
-const TALL: StripShape = StripShape { width: 32, rows: 32 };
-/// For many short rows, such as partial results.
-const NARROW: StripShape = StripShape { width: 8, rows: 64 };
-/// For a few rows, or for many columns: one thread per column.
-const FLAT: StripShape = StripShape { width: 256, rows: 1 };
-/// The largest number of partial results that counts as a few in any case.
-const FEW: i64 = 4;
-/// Each of these adds one to that number: with more columns, more threads are busy anyway.
-const COLUMNS: i64 = 1024;
-
-impl StripShape {
-    /// The number of threads in a block.
-    pub(super) fn threads(self) -> u32 {
-        u32::try_from(self.width * self.rows).unwrap_or(u32::MAX)
-    }
+    pub(super) rows: i64,
 }
 
 /// The current strip.
@@ -69,21 +50,6 @@ impl StripShape {
         let base = b.op(Opcode::Mad, Type::S64, &[owners.into(), stride.into(), first.into()]);
         let column = b.op2(Opcode::And, Type::B64, thread, self.width - 1);
         b.op(Opcode::Mad, Type::S64, &[column.into(), bytes.into(), base.into()])
-    }
-}
-
-/// An upper limit of a size.
-pub(super) type Limit = Option<(Size, i64)>;
-
-/// The shapes of strips, each with the limit up to which it is used. The part combines `joined`
-/// partial results for each of `columns`, if any.
-pub(super) fn shapes(joined: Option<&Size>, columns: &Size) -> Vec<(StripShape, Limit)> {
-    match joined {
-        Some(count) => {
-            let beyond = count - &columns.floor_div(&Size::constant(COLUMNS));
-            vec![(FLAT, Some((beyond, FEW))), (NARROW, None)]
-        }
-        None => vec![(TALL, None)],
     }
 }
 

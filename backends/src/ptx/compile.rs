@@ -4,23 +4,15 @@
 use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
-use ir::sched::{Machine, Part, Phase, Run, Scheduled};
-use ir::{Origin, Size, visit};
+use ir::order::Scope;
+use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Phase, Row, Run, Scheduled, Strategy, reductions_bytes};
+use ir::{Origin, Size};
 
-use super::build::Control;
 use super::chunks;
-use super::columns;
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
-use super::inst::{Opcode, Special, Type};
-use super::ordered::{LANES, has_ordered, stores_too};
-use super::reduce::{SHARED, chunks_together, shared_bytes};
-use super::row_mapping::RowMapping;
-use super::rows::Rows;
-use super::state::{ExecScope, ScratchScope, SyncScope};
-use super::stencil::Stencil;
-use super::transpose::Transpose;
-use super::vectors::Vectors;
+use super::reduce::{CHUNK, SHARED, chunks_together};
+use super::state::{ScratchScope, SyncScope};
 use super::{Math, Target, print};
 use crate::error::{CompileError, check};
 
@@ -28,10 +20,6 @@ use crate::error::{CompileError, check};
 const COOPERATIVE_THREADS: u32 = 128;
 /// The largest block size.
 const MAX_THREADS: u32 = 1024;
-/// The block size for threads that work independently.
-const INDEPENDENT_THREADS: u32 = 256;
-/// The limit on the iterations of inner loops, with constant extents, that a single thread runs.
-const MAX_SEQUENTIAL: i64 = 64;
 
 /// A program compiled to PTX.
 pub struct Module {
@@ -65,50 +53,45 @@ pub(super) struct Variant {
     pub(super) more: usize,
     pub(super) arguments: Vec<Argument>,
     pub(super) grid: Grid,
-    /// The unit that has its own copy of each scratch buffer.
+    /// The unit that has its own copy of each scratch buffer, and the number of units of a block if
+    /// these are columns.
     pub(super) scratch_scope: ScratchScope,
-    /// The block size.
-    pub(super) threads: Threads,
-    /// The sizes that it is for.
-    pub(super) guard: Guard,
+    pub(super) columns: Option<i64>,
+    /// The most threads of a block.
+    pub(super) threads: u32,
+    /// The sizes that it is for: each at most the number next to it.
+    pub(super) at_most: Vec<(Size, i64)>,
+    /// If it is for rows.
+    pub(super) rows: Option<Rows>,
 }
 
-/// The sizes of a call that a variant is for.
-pub(super) enum Guard {
-    /// Any size.
-    Always,
-    /// The size is at most this number.
-    AtMost(Size, i64),
-    /// The mapping supports rows of this length. The number is the size of the staging buffer in
-    /// bytes per staged element, and the device must have enough shared memory for it.
-    Rows(Size, RowMapping, i64),
+/// The rows that a variant is for: those that the layout fits, if the device has enough shared
+/// memory.
+pub(super) struct Rows {
+    pub(super) layout: Row,
+    /// The rows that a block takes at once.
+    pub(super) of_block: i64,
+    /// The bytes of shared memory for each element beyond the registers.
+    pub(super) staged: i64,
 }
 
-/// The block size of a variant.
-pub(super) enum Threads {
-    /// A fixed number.
-    Number(u32),
-    /// As many as the mapping needs for rows of this length.
-    For(Size, RowMapping),
+/// The number of blocks of a launch: a block, or a cluster of blocks, for this many iterations of
+/// each axis of the outermost loop. Without extents, the number of iterations depends on data.
+pub(super) struct Grid {
+    pub(super) axes: Vec<(Option<Vec<Size>>, i64)>,
+    pub(super) cluster: u32,
 }
 
-/// The number of blocks of a launch, from the extents of the outermost loop. Without extents, the
-/// number of iterations depends on data.
-pub(super) enum Grid {
+impl Grid {
+    /// Blocks that take this many iterations each.
+    fn each(extents: Option<Vec<Size>>, each: i64) -> Grid {
+        Grid { axes: vec![(extents, each)], cluster: 1 }
+    }
+
     /// A single block.
-    One,
-    /// A thread per iteration, or per this many iterations.
-    Threads(Option<Vec<Size>>, usize),
-    /// A block per iteration, or per this many iterations.
-    Blocks(Option<Vec<Size>>, i64),
-    /// A cluster per iteration.
-    Clusters(Option<Vec<Size>>),
-    /// For stencils: a block per patch, which has a column for each thread and a few rows.
-    Patches(Option<Vec<Size>>),
-    /// A block per this many chunks of iterations.
-    Chunks(Option<Vec<Size>>, i64),
-    /// A block per strip of this many columns.
-    Strips(Option<Vec<Size>>, i64),
+    fn one() -> Grid {
+        Grid { axes: vec![], cluster: 1 }
+    }
 }
 
 impl Module {
@@ -174,109 +157,55 @@ fn oldest<'v>(variants: impl Iterator<Item = &'v Variant>) -> Target {
 }
 
 impl Variant {
-    /// A variant of the code that an emitter has generated. The block size is the one that the
-    /// emitter was created with, unless it depends on the sizes of a call.
-    fn new(e: Emitter<'_>, name: String, grid: Grid, threads: Option<Threads>, guard: Guard) -> Variant {
+    /// A variant of the code that an emitter has generated, for any sizes.
+    fn new(e: Emitter<'_>, name: String, grid: Grid) -> Variant {
         let scratch_scope = e.mapping.scratch_scope;
+        let columns = e.strip_shape.map(|shape| shape.width);
         let (function, arguments) = e.finish(name.clone());
-        let threads = threads.unwrap_or(Threads::Number(function.threads));
         let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
-        let (text, shared) = (function.to_string(), function.shared);
-        Variant { name, text, target, shared, more: 0, arguments, grid, scratch_scope, threads, guard }
+        let (text, shared, threads) = (function.to_string(), function.shared, function.threads);
+        let (more, at_most, rows) = (0, vec![], None);
+        Variant { name, text, target, shared, more, arguments, grid, scratch_scope, columns, threads, at_most, rows }
     }
 }
 
 /// Generates the variants of a part.
 fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Variant> {
     let mut variants = vec![];
-    let short = matches!(part.root(), Some((_, Statement::Loop(l))) if is_short(&l.body));
-    if let Run::Strips { joined } = &part.run
-        && !short
-    {
-        let extents = part.root().and_then(|(_, s)| if let Statement::Loop(l) = s { Some(&l.dims) } else { None });
-        let lengths = extents.into_iter().flatten().filter_map(|(_, extent)| extent.as_size());
-        let columns = lengths.fold(Size::constant(1), |all, length| &all * length);
-        for (number, (shape, limit)) in columns::shapes(joined.as_ref(), &columns).into_iter().enumerate() {
-            let name = if number == 0 { name.to_owned() } else { format!("{name}_{number}") };
-            let guard = limit.map_or(Guard::Always, |(size, most)| Guard::AtMost(size, most));
-            variants.push(in_strips(program, part, shape, name, guard));
+    if let Some((before, Statement::Loop(l))) = part.root() {
+        let several = part.variants.len() > 1;
+        for (number, layout) in part.variants.iter().enumerate() {
+            let name = match layout.row() {
+                Some(row) => format!("{name}_{}", row_name(row)),
+                None if several && number > 0 && layout.strategy == Strategy::Strips => format!("{name}_{number}"),
+                None => name.to_owned(),
+            };
+            variants.push(laid_out(program, part, (before, l), layout, name));
         }
-        return variants;
-    }
-    if let Some(rows) = Rows::of(program, part).filter(|_| !short) {
-        let length = rows.extent.as_constant();
-        let may = |mapping: &RowMapping| {
-            length.is_none_or(|n| mapping.fits(n))
-                && (rows.long || !mapping.tail)
-                && (rows.long && rows.scratch_in_registers || mapping.sync_scope != SyncScope::Cluster)
-                && (rows.staging.bytes > 0 || !mapping.staged)
-        };
-        for mapping in RowMapping::ALL.into_iter().filter(may) {
-            variants.push(in_rows(program, part, &rows, format!("{name}_{}", mapping.name), mapping));
-            // If the length is constant, the first mapping that fits is the only variant. The
-            // others also need a fallback, because only the device knows if it supports clusters
-            // and how much shared memory it has.
-            if length.is_some() && !mapping.staged && mapping.sync_scope != SyncScope::Cluster {
-                return variants;
-            }
-        }
-        if rows.long {
+        if !variants.is_empty() {
             return variants;
         }
     }
     variants.push(match (&part.run, part.root()) {
         (Run::Phase { phase, results }, _) => in_chunks(program, part, *phase, results, name.to_owned()),
         (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
-        _ => kernel(program, part, name.to_owned(), !variants.is_empty()),
+        _ => kernel(program, part, name.to_owned()),
     });
     variants
-}
-
-/// A part processed in strips of columns.
-fn in_strips(program: &Program, part: &Part, shape: columns::StripShape, name: String, guard: Guard) -> Variant {
-    let mut e = Emitter::new(program, part, shape.threads(), ScratchScope::Block);
-    let mut grid = Grid::One;
-    if let Some((before, Statement::Loop(l))) = part.root() {
-        e.block(before);
-        e.in_strips(l, shape);
-        grid = Grid::Strips(Emitter::extents(&l.dims), shape.width);
-    }
-    Variant::new(e, name, grid, None, guard)
 }
 
 /// A phase of a long scan.
 fn in_chunks(program: &Program, part: &Part, phase: Phase, results: &[BufferId], name: String) -> Variant {
     let mut e = Emitter::new(program, part, chunks::THREADS, ScratchScope::Block);
-    let mut grid = Grid::One;
+    let mut grid = Grid::one();
     if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
         e.scan_chunks(l, phase, results);
         if phase != Phase::Befores {
-            grid = Grid::Chunks(Emitter::extents(&l.dims), 1);
+            grid = Grid::each(Emitter::extents(&l.dims), CHUNK);
         }
     }
-    Variant::new(e, name, grid, None, Guard::Always)
-}
-
-/// A part with rows in registers, in one of the mappings.
-fn in_rows(program: &Program, part: &Part, rows: &Rows, name: String, mapping: RowMapping) -> Variant {
-    let scratch_scope = if mapping.sync_scope == SyncScope::Warp { ScratchScope::Warp } else { ScratchScope::Block };
-    let mut e = Emitter::new(program, part, mapping.threads(), scratch_scope);
-    e.mapping.sync_scope = mapping.sync_scope;
-    let mut extents = None;
-    if let Some((before, Statement::Loop(l))) = part.root() {
-        e.block(before);
-        e.rows(l, rows, mapping);
-        extents = Emitter::extents(&l.dims);
-    }
-    let threads = Threads::For(rows.extent.clone(), mapping);
-    let guard = Guard::Rows(rows.extent.clone(), mapping, rows.staging.bytes);
-    let grid = if mapping.sync_scope == SyncScope::Cluster {
-        Grid::Clusters(extents)
-    } else {
-        Grid::Blocks(extents, mapping.rows())
-    };
-    Variant::new(e, name, grid, Some(threads), guard)
+    Variant::new(e, name, grid)
 }
 
 /// A contraction and the statements before it.
@@ -293,129 +222,100 @@ fn contracted(
     let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
     e.block(before);
     e.contract(c, &tiled);
-    let variant = Variant::new(e, name, Grid::Blocks(Some(tiled.counts()), 1), None, Guard::Always);
+    let variant = Variant::new(e, name, Grid::each(Some(tiled.counts()), 1));
     Variant { more: tiled.more(), ..variant }
 }
 
-/// A part in its general form: loops over threads or blocks, or a single block.
-fn kernel(program: &Program, part: &Part, name: String, in_rows: bool) -> Variant {
+/// The name of a layout of rows in that of a function.
+fn row_name(row: &Row) -> String {
+    let unit = match row.unit() {
+        Scope::Cluster => "cluster",
+        Scope::Block if row.groups() > 1 => "block",
+        Scope::Block => "group",
+        Scope::Vector | Scope::Register | Scope::Memory | Scope::Warp | Scope::Grid => "warp",
+    };
+    match &row.fill {
+        Fill::Masked => unit.to_owned(),
+        Fill::Whole => format!("whole_{unit}"),
+        Fill::Beyond(beyond) if beyond.staged.is_empty() => "long".to_owned(),
+        Fill::Beyond(_) => "shelf".to_owned(),
+    }
+}
+
+/// A part with a loop that a strategy has laid out.
+fn laid_out(
+    program: &Program,
+    part: &Part,
+    (before, l): (&[Statement], &Loop),
+    layout: &sched::Variant,
+    name: String,
+) -> Variant {
+    let threads = u32::try_from(layout.threads()).unwrap_or(MAX_THREADS);
+    let unit = layout.row().map(Row::unit);
+    let scratch_scope = match (&layout.inner, unit) {
+        (Inner::Alone, _) => ScratchScope::Thread,
+        (_, Some(Scope::Warp)) => ScratchScope::Warp,
+        (Inner::Together(_) | Inner::Row(_), _) => ScratchScope::Block,
+    };
+    let mut e = Emitter::new(program, part, threads, scratch_scope);
+    e.mapping.resident = layout.resident;
+    if unit == Some(Scope::Cluster) {
+        e.mapping.sync_scope = SyncScope::Cluster;
+        e.mapping.cluster = layout.row().and_then(|row| u32::try_from(row.blocks()).ok()).unwrap_or(1);
+    }
+    e.laid_out(before, l, layout);
+    let extents = |axis: &Axis| {
+        let of = |index| l.dims.iter().find(|(other, _)| other == index)?.1.as_size().cloned();
+        axis.indices.iter().map(of).collect::<Option<Vec<Size>>>()
+    };
+    let axes = layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect();
+    let grid = Grid { axes, cluster: e.mapping.cluster };
+    let rows = layout.row().map(|row| Rows {
+        layout: row.clone(),
+        of_block: layout.threads() / row.most_threads(),
+        staged: row.staged_bytes(program),
+    });
+    Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
+}
+
+/// A part that no strategy has laid out: in chunks, or in a single block.
+fn kernel(program: &Program, part: &Part, name: String) -> Variant {
     let (root, results) = (part.root(), part.run.results());
-    let ordered = matches!(root, Some((_, Statement::Loop(l))) if has_ordered(&l.body));
-    let independent =
-        matches!(root, Some((_, Statement::Loop(l))) if results.is_empty() && is_short(&l.body) && !ordered);
-    // Whether it handles rows that are too long for registers, or combines partial results. Both
-    // profit from more threads.
-    let long = in_rows || root.is_none();
+    // A single block combines partial results, which profits from more threads.
+    let most = usize::try_from(MAX_THREADS).unwrap_or(0);
     let threads = match root {
-        _ if independent => INDEPENDENT_THREADS,
-        // A table for each warp, unless the warps of a block store to neighbouring places.
-        Some((_, Statement::Loop(l))) if ordered => {
-            if stores_too(&l.body) {
-                INDEPENDENT_THREADS
-            } else {
-                LANES
-            }
-        }
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
             COOPERATIVE_THREADS
                 * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
         }
-        Some((_, Statement::Loop(l))) if l.kind == LoopKind::Parallel && !results.is_empty() => COOPERATIVE_THREADS,
-        _ if long && shared_bytes(program, &part.kernel.values, &part.kernel.body, MAX_THREADS) <= SHARED => {
-            MAX_THREADS
-        }
+        None if reductions_bytes(program, &part.kernel.values, &part.kernel.body, most) <= SHARED => MAX_THREADS,
         _ => COOPERATIVE_THREADS,
     };
     // In a chunk, each element is computed by a single thread.
-    let scratch_scope =
-        if independent || root.is_some() && !results.is_empty() { ScratchScope::Thread } else { ScratchScope::Block };
+    let scratch_scope = if root.is_some() { ScratchScope::Thread } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, threads, scratch_scope);
     // Partial results of whole reductions are combined at the top level, those of columns inside a
     // loop over the columns.
     e.mapping.runs = root.is_none();
-    if let Some((_, Statement::Loop(l))) = root.filter(|_| ordered) {
-        e.scratch_to_shared_memory(&l.body);
-    }
     let grid = match root {
         Some((before, Statement::Loop(l))) => {
             e.block(before);
             let extents = Emitter::extents(&l.dims);
             match &l.kind {
-                LoopKind::Reduce(reductions) if !results.is_empty() => {
+                LoopKind::Reduce(reductions) => {
                     e.reduce_chunks(l, reductions, results);
-                    Grid::Chunks(extents, i64::from(threads / COOPERATIVE_THREADS))
+                    Grid::each(extents, i64::from(threads / COOPERATIVE_THREADS) * CHUNK)
                 }
-                LoopKind::Parallel if !results.is_empty() => {
+                LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => {
                     e.reduce_columns(l, results);
-                    Grid::Threads(Some(program.buffers[results[0]].shape.clone()), 1)
-                }
-                _ if let Run::Transpose(tiles) = &part.run
-                    && let Some(transpose) = Transpose::of(&e, l, tiles).filter(|_| independent) =>
-                {
-                    e.transpose_tiles(l, &transpose);
-                    Grid::Blocks(Some(transpose.tiles()), 1)
-                }
-                _ if let Some(stencil) = Stencil::of(&e, l).filter(|_| independent) => {
-                    // Without this the assembler hoists all loads of a column. Their registers cost
-                    // more in occupancy than they gain in latency.
-                    e.mapping.resident = Some(5);
-                    e.in_columns(l, &stencil);
-                    Grid::Patches(extents)
-                }
-                _ if let Some(vectors) = Vectors::of(&e, l).filter(|_| independent && extents.is_some()) => {
-                    e.mapping.resident = vectors.resident();
-                    e.in_vectors(l, &vectors);
-                    Grid::Threads(extents, vectors.each())
-                }
-                _ if independent => {
-                    let axes = e.axes(&l.dims, &l.body);
-                    let [thread, block, threads, blocks] =
-                        [Special::Tid, Special::Ctaid, Special::Ntid, Special::Nctaid].map(|s| e.special(s));
-                    let first = e.b().op(Opcode::Mad, Type::S64, &[block.into(), threads.into(), thread.into()]);
-                    let all = e.b().op2(Opcode::Mul, Type::S64, blocks, threads);
-                    e.counted(first, axes.total, all, |e, number| e.iteration(&axes, number, &l.body));
-                    Grid::Threads(extents, 1)
-                }
-                LoopKind::Parallel
-                | LoopKind::Serial
-                | LoopKind::Scan
-                | LoopKind::Keyed { .. }
-                | LoopKind::Sort
-                | LoopKind::Reduce(_) => {
-                    let axes = e.axes(&l.dims, &l.body);
-                    let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| e.special(s));
-                    e.counted(block, axes.total, blocks, |e, number| {
-                        e.unravel(&axes, number);
-                        e.in_exec_scope(ExecScope::Block, |e| e.block(&l.body));
-                        // The next iteration overwrites shared memory that this one reads.
-                        e.b().barrier();
-                    });
-                    Grid::Blocks(extents, 1)
+                    Grid::each(Some(program.buffers[results[0]].shape.clone()), threads.into())
                 }
             }
         }
         _ => {
             e.block(&part.kernel.body);
-            Grid::One
+            Grid::one()
         }
     };
-    Variant::new(e, name, grid, None, Guard::Always)
-}
-
-/// Whether one thread can run a body alone: all inner extents are constants with a small product.
-/// The iterations of a serial loop have to follow each other in any case.
-fn is_short(body: &[Statement]) -> bool {
-    let mut iterations = 1i64;
-    let mut known = true;
-    visit::for_each_statement(body, &mut |statement| {
-        if let Statement::Loop(l) = statement
-            && l.kind != LoopKind::Serial
-        {
-            match Emitter::extents(&l.dims).and_then(|e| e.iter().map(Size::as_constant).collect::<Option<Vec<_>>>()) {
-                Some(extents) => extents.iter().for_each(|n| iterations = iterations.saturating_mul((*n).max(1))),
-                None => known = false,
-            }
-        }
-    });
-    known && iterations <= MAX_SEQUENTIAL
+    Variant::new(e, name, grid)
 }

@@ -10,14 +10,13 @@ use ir::nest::{
     Block, BufferId, Extent, FunctionId, IndexId, Op, Program, ReducerId, Role, SiteId, Statement, Subscript, ValueId,
 };
 use ir::rewrite::Inside;
-use ir::sched::Part;
+use ir::sched::{Part, Shared};
 use ir::{Affine, BinaryOp, Dtype, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::columns::{Strip, StripShape};
 use super::fast_division::FastDivision;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
-use super::row_mapping::CLUSTER;
 use super::rows::RegisterRow;
 use super::scalar;
 use super::staging::StagingBuffer;
@@ -64,10 +63,8 @@ pub(super) struct Emitter<'a> {
     scratch: BTreeMap<BufferId, Reg>,
     /// The scratch of a block that is in shared memory.
     in_shared_memory: BTreeSet<BufferId>,
-    /// Buffers that the kernel both stores and loads, so accesses need synchronization.
-    pub(super) shared: BTreeSet<BufferId>,
-    /// Whether the kernel stores to memory that it also loads through another buffer.
-    pub(super) in_place: bool,
+    /// The memory that the kernel both loads and stores, so that accesses need synchronization.
+    pub(super) shared: Shared,
     pub(super) mapping: Mapping<'a>,
     pub(super) masks: Masks,
     pub(super) addresses: Addresses,
@@ -100,20 +97,6 @@ impl Control for Emitter<'_> {
 impl<'a> Emitter<'a> {
     pub(super) fn new(program: &'a Program, part: &'a Part, threads: u32, scratch_scope: ScratchScope) -> Emitter<'a> {
         let kernel = &part.kernel;
-        let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
-        let loaded: BTreeSet<BufferId> = visit::loads(&kernel.body).into_iter().collect();
-        // A slot is overwritten in place if one of its members is loaded and another one is stored.
-        let in_place = |members: &Vec<BufferId>| {
-            members.iter().any(|b| stored.contains(b)) && members.iter().any(|b| loaded.contains(b))
-        };
-        let in_place = program.slots.values().any(in_place);
-        // A table is loaded from too.
-        let mut shared: BTreeSet<BufferId> = loaded.intersection(&stored).copied().collect();
-        visit::for_each_statement(&kernel.body, &mut |s| {
-            if let Statement::Scatter { buffer, .. } = s {
-                shared.insert(*buffer);
-            }
-        });
         let mut builder = Builder::new();
         let checks = kernel.body.iter().any(Statement::may_fault);
         let mut leaning = vec![];
@@ -136,13 +119,13 @@ impl<'a> Emitter<'a> {
             special: BTreeMap::new(),
             scratch: BTreeMap::new(),
             in_shared_memory: BTreeSet::new(),
-            shared,
-            in_place,
+            shared: Shared::of(program, kernel),
             mapping: Mapping {
                 threads,
                 exec_scope: ExecScope::Block,
                 sync_scope: if scratch_scope == ScratchScope::Warp { SyncScope::Warp } else { SyncScope::Block },
                 scratch_scope,
+                cluster: 1,
                 resident: None,
                 joins: &part.joins,
                 runs: false,
@@ -162,7 +145,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
         let function = self.builder.finish(name, bytes, self.mapping.threads);
-        let cluster = (self.mapping.sync_scope == SyncScope::Cluster).then_some(CLUSTER);
+        let cluster = (self.mapping.sync_scope == SyncScope::Cluster).then_some(self.mapping.cluster);
         (super::inst::Function { cluster, resident: self.mapping.resident, ..function }, self.arguments)
     }
 
@@ -500,8 +483,8 @@ impl<'a> Emitter<'a> {
 
     /// Lets the leader alone store an element of a buffer.
     fn by_leader(&mut self, buffer: BufferId, store: impl FnOnce(&mut Self)) {
-        let shared = self.shared.contains(&buffer);
-        if self.in_place || shared {
+        let shared = self.shared.buffers.contains(&buffer);
+        if self.shared.in_place || shared {
             // Wait until all threads have loaded the elements that this overwrites.
             self.sync();
         }
@@ -553,7 +536,7 @@ impl<'a> Emitter<'a> {
     /// overwrite elements that they load.
     pub(super) fn settle(&mut self, block: &Block) {
         self.agree(block);
-        if self.in_place || visit::stores(block).iter().any(|buffer| self.shared.contains(buffer)) {
+        if self.shared.in_place || visit::stores(block).iter().any(|buffer| self.shared.buffers.contains(buffer)) {
             self.sync();
         }
     }

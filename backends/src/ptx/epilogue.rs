@@ -4,13 +4,13 @@
 use ir::Dtype;
 use ir::nest::Contraction;
 use ir::sabotage::{self, Bug};
+use ir::sched::is_flat;
 
 use super::build::Control;
 use super::contract::{TileRange, TileSide, bytes, held};
 use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::Axes;
-use super::rows::is_flat;
 use super::scalar;
 use super::state::ExecScope;
 
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         let end = self.int(staged.rows);
         let step = i64::from(self.mapping.threads) / staged.side;
         // Elements are processed together only if none loads what another one stores.
-        let together = is_flat(&c.epilogue) && self.shared.is_empty();
+        let together = is_flat(&c.epilogue) && self.shared.buffers.is_empty();
         self.when(in_row, |e| {
             e.unravel(columns, column);
             let each = if together { AT_ONCE } else { 1 };

@@ -16,8 +16,9 @@
 
 use std::ops::Range;
 
-use ir::nest::{Block, BufferId, Op, Program, Role, Statement, Subscript, ValueId};
-use ir::{BinaryOp, Dtype, UnaryOp, visit};
+use ir::nest::{Block, BufferId, Op, Role, Statement};
+use ir::sched::{divides, may_repeat};
+use ir::visit;
 
 use super::build::{Builder, Control};
 use super::emit::Emitter;
@@ -107,42 +108,16 @@ fn fma(b: &mut Builder, x: Reg, y: Reg, z: impl Into<Operand>) -> Reg {
 /// Whether a body divides or takes square roots of `f32`, and can be repeated if the fast path was
 /// not valid. No load or check may depend on a result.
 pub(super) fn is_worthwhile(e: &Emitter<'_>, body: &Block) -> bool {
-    let mut again = true;
-    visit::for_each_statement(body, &mut |statement| {
-        again &= match statement {
-            Statement::Let { op, .. } => {
-                let effects = op.effects();
-                let is_affine = |s: &Subscript| matches!(s, Subscript::Affine(_));
-                !effects.may_fault && effects.load.is_none_or(|load| load.at.iter().all(is_affine))
-            }
-            Statement::Store { .. } | Statement::If { .. } => true,
-            Statement::Scatter { .. } | Statement::Loop(_) | Statement::While(_) | Statement::Contract(_) => false,
-        }
-    });
-    again && divides(e.program, body, &|v| e.dtype(v))
-}
-
-/// Whether a body, or a function that it calls, divides or takes square roots of `f32`.
-fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) -> bool {
-    let mut found = false;
-    visit::for_each_statement(body, &mut |statement| {
-        let Statement::Let { op, .. } = statement else { return };
-        if let Op::Binary(BinaryOp::Div, x, _) | Op::Unary(UnaryOp::Sqrt, x) = op {
-            found |= dtype(*x) == Dtype::F32;
-        } else if let Op::Call(function, _) = op {
-            let function = &program.functions[*function];
-            found |= divides(program, &function.body, &|v| function.values[v]);
-        }
-    });
-    found
+    may_repeat(body) && divides(e.program, body, &|v| e.dtype(v))
 }
 
 impl Emitter<'_> {
     /// Whether a loop over a row can use the fast path: it divides, and none of its stores is
     /// loaded again.
     pub(super) fn can_divide_fast(&self, body: &Block) -> bool {
-        let apart =
-            |buffer: &BufferId| !self.shared.contains(buffer) && self.program.buffers[*buffer].role != Role::Scratch;
+        let apart = |buffer: &BufferId| {
+            !self.shared.buffers.contains(buffer) && self.program.buffers[*buffer].role != Role::Scratch
+        };
         let straight =
             |s: &Statement| matches!(s, Statement::Let { op, .. } if !matches!(op, Op::Prefix(..) | Op::Place(_)));
         let plain = |s: &Statement| straight(s) || matches!(s, Statement::Store { .. });

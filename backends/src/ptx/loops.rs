@@ -4,14 +4,14 @@
 use ir::linear::mergeable;
 use ir::nest::{Block, Extent, IndexId, Loop, LoopKind, Statement, ValueId, While};
 use ir::sabotage::{self, Bug};
+use ir::sched::is_flat;
+use ir::sched::ordered::is_ordered;
 use ir::{Monoid, Size, visit};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::fold::number;
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
-use super::ordered::is_ordered;
-use super::rows::is_flat;
 use super::state::{ExecScope, SyncScope};
 use crate::fold::{Fold, Merging};
 

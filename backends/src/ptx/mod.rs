@@ -15,10 +15,10 @@
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
 //! | `scan`, `chunks` | scans; long ones in several launches |
-//! | `rows`, `row_mapping`, `staging` | rows in registers, their mapping to threads, their tails in shared memory |
+//! | `rows`, `staging` | rows in registers, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
 //! | `columns` | reductions along columns, in strips |
-//! | `vectors`, `stencil`, `transpose` | elementwise loops: vectorized, with register reuse, tiled |
+//! | `layout`, `vectors`, `stencil`, `transpose` | loops that the schedule has laid out: in threads, in vectors, with register reuse, in tiles |
 //! | `contract`, `factor`, `mma`, `epilogue` | matrix products by threads or tensor cores |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
 //! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
@@ -36,6 +36,7 @@ mod factor;
 mod fast_division;
 mod fold;
 mod inst;
+mod layout;
 mod loops;
 mod mma;
 mod ordered;
@@ -44,7 +45,6 @@ mod prefixes;
 mod print;
 mod reduce;
 mod resident;
-mod row_mapping;
 mod rows;
 mod run;
 mod scalar;

@@ -7,14 +7,11 @@ use cranelift_codegen::entity::EntityRef;
 use ir::Size;
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Node, Program, Role};
-use ir::order::LANES_CHUNK;
 
-use super::compile::{Grid, Guard, Kernel, Module, Threads, Variant};
+use super::compile::{Kernel, Module, Rows, Variant};
 use super::emit::Argument;
-use super::row_mapping::CLUSTER;
 use super::run::Facts;
 use super::state::ScratchScope;
-use super::stencil::ROWS_PER_THREAD;
 use super::steps::{Repeat, Step};
 use crate::call;
 use crate::error::RunError as CallError;
@@ -208,13 +205,13 @@ impl Layout<'_> {
         let threads = variant.threads(&value);
         // The number of copies of scratch in the grid.
         let owners = blocks as usize
-            * match (variant.scratch_scope, &variant.grid) {
+            * match (variant.scratch_scope, variant.columns) {
                 // The threads of a column share its scratch, so that a block has one copy per
                 // column.
-                (_, Grid::Strips(_, width)) => usize::try_from(*width).unwrap_or(1),
-                (ScratchScope::Thread, _) => threads as usize,
-                (ScratchScope::Warp, _) => threads as usize / 32,
-                (ScratchScope::Block, _) => 1,
+                (_, Some(columns)) => usize::try_from(columns).unwrap_or(1),
+                (ScratchScope::Thread, None) => threads as usize,
+                (ScratchScope::Warp, None) => threads as usize / 32,
+                (ScratchScope::Block, None) => 1,
             };
         for id in variant.scratch() {
             let own = stride(binding, program, id)?;
@@ -288,13 +285,10 @@ fn reciprocal(divisor: i64) -> u64 {
 impl Kernel {
     /// The first variant that fits the sizes and the device. The last variant fits all.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> &Variant {
-        let fits = |v: &&Variant| match &v.guard {
-            Guard::Always => true,
-            Guard::AtMost(size, most) => value(size) <= *most,
-            Guard::Rows(size, mapping, _) => {
-                mapping.fits(value(size))
-                    && v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared)
-            }
+        let fits = |v: &&Variant| {
+            let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);
+            let rows = |rows: &Rows| rows.layout.fits(value(&rows.layout.length)) && memory();
+            v.at_most.iter().all(|(size, most)| value(size) <= *most) && v.rows.as_ref().is_none_or(rows)
         };
         self.variants
             .iter()
@@ -312,16 +306,15 @@ impl Variant {
 
     /// The size of the dynamic shared memory in bytes: a staging buffer or tiles.
     fn dynamic_shared(&self, value: &impl Fn(&Size) -> i64) -> usize {
-        let Guard::Rows(size, mapping, each) = &self.guard else { return self.more };
-        usize::try_from(mapping.staged_elements(value(size)).saturating_mul(*each)).unwrap_or(usize::MAX)
+        let Some(Rows { layout, staged, .. }) = &self.rows else { return self.more };
+        let beyond = value(&layout.length).saturating_sub(layout.capacity()).max(0);
+        usize::try_from(beyond.saturating_mul(*staged)).unwrap_or(usize::MAX)
     }
 
     /// The number of threads in a block.
     fn threads(&self, value: &impl Fn(&Size) -> i64) -> u32 {
-        match &self.threads {
-            Threads::Number(n) => *n,
-            Threads::For(size, mapping) => mapping.threads_for(value(size)),
-        }
+        let Some(Rows { layout, of_block, .. }) = &self.rows else { return self.threads };
+        u32::try_from(layout.threads(value(&layout.length)) * of_block).unwrap_or(self.threads)
     }
 
     /// The number of blocks.
@@ -330,20 +323,10 @@ impl Variant {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
         };
         let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
-        let blocks = match &self.grid {
-            Grid::One => Some(1),
-            Grid::Threads(extents, each) => {
-                iterations(extents).map(|n| of(n, i64::from(self.threads(value)) * i64::try_from(*each).unwrap_or(1)))
-            }
-            Grid::Blocks(extents, each) => iterations(extents).map(|n| of(n, *each)),
-            Grid::Clusters(extents) => iterations(extents),
-            Grid::Strips(extents, width) => iterations(extents).map(|n| of(n, *width)),
-            Grid::Patches(extents) => extents.as_ref().map(|extents| {
-                let [rows, columns] = [0, 1].map(|k| extents.get(k).map_or(0, |e| value(e).max(0)));
-                of(rows, ROWS_PER_THREAD).saturating_mul(of(columns, i64::from(self.threads(value))))
-            }),
-            Grid::Chunks(extents, each) => iterations(extents).map(|n| of(n, *each * LANES_CHUNK as i64)),
-        };
+        let blocks =
+            self.grid.axes.iter().try_fold(1i64, |blocks, (extents, each)| {
+                iterations(extents).map(|n| blocks.saturating_mul(of(n, *each)))
+            });
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {
@@ -351,7 +334,7 @@ impl Variant {
             Some(_) => SOME_BLOCKS.max(SOME_THREADS / i64::from(self.threads(value))),
         };
         // A grid of clusters is limited and counted in whole clusters.
-        let together = if matches!(self.grid, Grid::Clusters(_)) { i64::from(CLUSTER) } else { 1 };
+        let together = i64::from(self.grid.cluster);
         let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
         u32::try_from(blocks).unwrap_or(0)
     }

@@ -6,10 +6,10 @@
 //! of elements, each thread takes such a block, and the results of neighbouring threads are joined.
 //! The first thread joins the results of all rounds by pairwise levels.
 
-use ir::build::Values;
-use ir::nest::{BufferId, IndexId, Input, Loop, LoopKind, Program, Reduction, Single, Statement, ValueId};
+use ir::nest::{BufferId, IndexId, Input, Loop, Program, Reduction, Single, Statement, ValueId};
 use ir::order::{BLOCK, Distribution, LANES, LANES_CHUNK, Scope};
 use ir::sabotage::{self, Bug};
+use ir::sched::is_flat;
 use ir::{Dtype, Order, visit};
 
 use super::build::Control;
@@ -17,7 +17,7 @@ use super::emit::Emitter;
 use super::fold::{Levels, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
-use super::rows::{LONGEST, ThreadElements, is_flat};
+use super::rows::ThreadElements;
 use crate::fold::{Fold, Merging};
 
 pub(super) const CHUNK: i64 = LANES_CHUNK as i64;
@@ -167,8 +167,8 @@ impl Emitter<'_> {
         &mut self,
         l: &Loop,
         reductions: &[Reduction],
-        inputs: &[Vec<Vec<Reg>>],
-        elements: &ThreadElements,
+        (inputs, elements): (&[Vec<Vec<Reg>>], &ThreadElements),
+        length: i64,
     ) {
         let axes = self.axes(&l.dims, &l.body);
         let sums = self.sums(reductions);
@@ -180,17 +180,17 @@ impl Emitter<'_> {
                 self.fold_lanes(sum, memory.at);
             }
         }
-        let (zero, held) = (self.int(0), self.int(LONGEST));
+        let (zero, held) = (self.int(0), self.int(length));
         self.push_first(zero, &sums, &memory, self.groups(), LANES as i64);
         self.beyond_registers(|e| {
-            e.counted(held, axes.total, LONGEST, |e, base| {
+            e.counted(held, axes.total, length, |e, base| {
                 e.chunk(&axes, base, l, reductions, &sums);
                 e.fold_chunk(&sums, &memory);
-                let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(LONGEST.ilog2()));
+                let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(length.ilog2()));
                 e.push_first(number, &sums, &memory, e.groups(), LANES as i64);
             });
         });
-        let count = self.ceil_div(axes.total, LONGEST);
+        let count = self.ceil_div(axes.total, length);
         self.finish_together(count, reductions, &sums, &memory);
     }
 
@@ -492,17 +492,6 @@ const RUN_THREADS: u32 = RUN as u32 * LANES as u32;
 
 fn bytes_of(fold: Merging, program: &Program, threads: u32) -> usize {
     usize::try_from(fold.bytes(program)).unwrap_or(0) * threads as usize + Levels::bytes(fold, program)
-}
-
-/// The bytes of shared memory that the reductions of a part take with this many threads.
-pub(super) fn shared_bytes(program: &Program, values: &Values, body: &[Statement], threads: u32) -> usize {
-    let mut bytes = 0;
-    visit::for_each_statement(body, &mut |statement| {
-        if let Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }) = statement {
-            bytes += reductions.iter().map(|r| bytes_of(Merging::of(values, r), program, threads)).sum::<usize>();
-        }
-    });
-    bytes
 }
 
 /// The number of chunks that a block reduces to one result, for reductions by primitives. The

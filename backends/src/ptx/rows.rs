@@ -1,33 +1,21 @@
-//! Rows in registers: nests with inner loops of the same length, such as softmax and norms. A warp
-//! holds a row of up to 256 elements, a block one of up to 32,768, and a cluster of blocks, on
-//! devices that have them, one of up to 262,144. Each thread has the same elements in all loops of
-//! the row, so values that one loop loads or computes stay in its registers for the next.
-//!
-//! The elements of a thread are 32 apart in a warp and 128 apart in a block, so that adjacent
-//! threads load adjacent elements. Hence a thread has elements of four lanes of the canonical
-//! order, or of one. In a block, each group of 128 threads (one per canonical lane) owns one
-//! 4,096-element chunk.
+//! Loops that are laid out in rows: each thread has the same elements in all loops of a row, so values
+//! that one loop loads or computes stay in its registers for the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use ir::effects::Access;
 use ir::linear::Linear;
-use ir::nest::{
-    Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Program, Reduction, Role, Statement, Subscript, ValueId,
-};
-use ir::order::{LANES, LANES_CHUNK};
+use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Reduction, Statement, Subscript, ValueId};
+use ir::order::LANES;
 use ir::sabotage::{self, Bug};
-use ir::sched::{Part, is_scalar};
+use ir::sched::{Fill, Row};
 use ir::{Affine, Order, Size, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
-use super::reduce::{SHARED, shared_bytes};
-use super::row_mapping::{CLUSTER, RowMapping};
-use super::staging::StagingLayout;
 use super::state::{ExecScope, SyncScope};
 use super::vectors::uniform;
 use crate::fold::Merging;
@@ -37,30 +25,6 @@ pub(super) const WARP: i64 = 32;
 /// The number of threads in a group: one per canonical lane.
 pub(super) const GROUP: i64 = LANES as i64;
 
-/// The minimum number of loops over a long row for which it pays to hold its beginning in
-/// registers, because then only one block fits on a multiprocessor.
-const WORTH: usize = 3;
-/// The largest block size.
-const MAX_THREADS: u32 = 1024;
-/// The longest row that the registers of a block hold.
-pub(super) const LONGEST: i64 = MAX_THREADS as i64 * LANES_CHUNK as i64 / GROUP;
-
-/// The maximum number of reductions and prefixes, since each needs shared memory.
-const MOST_REDUCTIONS: usize = 16;
-const MOST_PREFIXES: usize = 1;
-/// A part with rows as its iterations.
-pub(super) struct Rows {
-    /// The length of the rows.
-    pub(super) extent: Size,
-    /// Whether rows may be longer than the registers can hold.
-    pub(super) long: bool,
-    /// Scratch buffers that are held in registers, and whether there are no others.
-    in_registers: BTreeSet<BufferId>,
-    pub(super) scratch_in_registers: bool,
-    /// The values to stage in shared memory.
-    pub(super) staging: StagingLayout,
-}
-
 /// Identifies the elements that an access of a loop touches: the coefficient of the loop's index,
 /// and the rest of the subscript.
 pub(super) type Key = (BufferId, Size, Affine<IndexId>);
@@ -69,105 +33,6 @@ pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<K
     let coefficient = linear.affine.coefficient(index);
     let rest = linear.affine.sub(&Affine::index(index).scale(&coefficient));
     (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, rest))
-}
-
-impl Rows {
-    /// Recognizes a part with rows as its iterations.
-    pub(super) fn of(program: &Program, part: &Part) -> Option<Rows> {
-        let (_, Statement::Loop(l)) = part.root()? else { return None };
-        if l.kind != LoopKind::Parallel || !part.run.results().is_empty() {
-            return None;
-        }
-        let mut extent = None;
-        for statement in &l.body {
-            match statement {
-                Statement::Loop(inner) => {
-                    let [(_, length)] = inner.dims.as_slice() else { return None };
-                    let length = length.as_size()?;
-                    let same = *extent.get_or_insert(length) == length;
-                    if !same || !is_flat(&inner.body) || !is_spread(inner) {
-                        return None;
-                    }
-                }
-                Statement::Store { .. } => {}
-                Statement::Let { .. } | Statement::If { .. } => {
-                    if !is_scalar(statement) {
-                        return None;
-                    }
-                }
-                Statement::Scatter { .. } | Statement::While(_) | Statement::Contract(_) => return None,
-            }
-        }
-        let (mut reductions, mut prefixes) = (0, 0);
-        visit::for_each_statement(&l.body, &mut |statement| {
-            if let Statement::Loop(l) = statement {
-                reductions += l.kind.reductions().len();
-            }
-            prefixes += usize::from(prefix_of(statement).is_some());
-        });
-        if reductions > MOST_REDUCTIONS || prefixes > MOST_PREFIXES {
-            return None;
-        }
-        let loops = l.body.iter().filter(|s| matches!(s, Statement::Loop(_))).count();
-        let long = prefixes == 0
-            && loops >= WORTH
-            && shared_bytes(program, &part.kernel.values, &l.body, MAX_THREADS) <= SHARED;
-        let in_registers = register_scratch(program, &l.body);
-        let staging = StagingLayout::of(program, &l.body, &in_registers);
-        let accessed = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
-        let rests = |id: BufferId| program.buffers[id].role != Role::Scratch || in_registers.contains(&id);
-        let scratch_in_registers = accessed.into_iter().all(rests);
-        Some(Rows { extent: extent?.clone(), long, in_registers, scratch_in_registers, staging })
-    }
-}
-
-/// Whether a body has no loops.
-pub(super) fn is_flat(body: &Block) -> bool {
-    let mut flat = true;
-    visit::for_each_statement(body, &mut |s| flat &= !s.repeats());
-    flat
-}
-
-/// Whether the elements of a loop can be distributed over threads in the order by lanes.
-fn is_spread(l: &Loop) -> bool {
-    match &l.kind {
-        LoopKind::Parallel | LoopKind::Scan => true,
-        LoopKind::Reduce(reductions) => reductions.iter().all(|r| matches!(r.order, Order::Lanes | Order::Free)),
-        LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => false,
-    }
-}
-
-/// Finds scratch buffers that one loop stores and other loops load at the same elements, so that
-/// each thread only reads what it has written itself.
-fn register_scratch(program: &Program, row: &Block) -> BTreeSet<BufferId> {
-    let mut keys: BTreeMap<BufferId, BTreeSet<Option<Key>>> = BTreeMap::new();
-    let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
-    for statement in row {
-        let (index, body) = if let Statement::Loop(l) = statement {
-            (l.dims.first().map(|(index, _)| *index), &l.body[..])
-        } else {
-            (None, std::slice::from_ref(statement))
-        };
-        let mut note = |buffer: BufferId, linear: &Linear| {
-            _ = keys.entry(buffer).or_default().insert(index.and_then(|index| key(buffer, linear, index)));
-        };
-        visit::for_each_statement(body, &mut |s| {
-            let effects = s.effects();
-            for access in effects.accesses() {
-                note(access.buffer, &Linear::of(program, access.buffer, access.view, access.at));
-            }
-            if let Some(store) = effects.store {
-                // A store in a branch counts twice, which excludes the buffer.
-                let count = if body.iter().any(|top| std::ptr::eq(top, s)) { 1 } else { 2 };
-                *stores.entry(store.buffer).or_default() += count;
-            }
-        });
-    }
-    let rests = |id: &BufferId| {
-        let is_one = keys[id].len() == 1 && keys[id].iter().all(Option::is_some);
-        program.buffers[*id].role == Role::Scratch && stores[id] == 1 && is_one
-    };
-    stores.keys().copied().filter(rests).collect()
 }
 
 /// The prefix that a statement defines, if any.
@@ -208,37 +73,36 @@ impl ThreadElements {
 /// The row that a warp, block or cluster holds in registers.
 pub(super) struct RegisterRow {
     elements: ThreadElements,
-    in_registers: BTreeSet<BufferId>,
+    pub(super) layout: Row,
     /// Elements that have been loaded or stored, in registers.
     cached: Vec<(Key, Vec<Reg>)>,
     /// The current loop and which of the thread's elements is being emitted.
     at: Option<(IndexId, usize)>,
     /// Shared memory with a slot per thread.
     pub(super) lanes: i64,
-    pub(super) mapping: RowMapping,
     /// Whether the blocks of the cluster have synchronized in this row.
     cluster_synced: bool,
 }
 
 impl Emitter<'_> {
     /// A loop over rows. Each warp, block or cluster processes one row at a time.
-    pub(super) fn rows(&mut self, l: &Loop, rows: &Rows, mapping: RowMapping) {
-        let in_registers = &rows.in_registers;
-        let is_dropped = |buffer| {
-            if mapping.staged {
-                rows.staging.is_sole_copy(buffer)
-            } else {
-                !mapping.tail && in_registers.contains(&buffer)
-            }
+    pub(super) fn rows(&mut self, l: &Loop, layout: &Row) {
+        let is_dropped = |buffer| match layout.beyond() {
+            Some(beyond) => beyond.staged.iter().any(|value| value.sole && value.buffer == buffer),
+            None => layout.registers.contains(&buffer),
         };
-        self.shared.retain(|buffer| !is_dropped(*buffer));
-        let extent = self.size(&rows.extent);
-        self.staging = mapping.staged.then(|| self.staging(&rows.staging, extent));
+        self.shared.buffers.retain(|buffer| !is_dropped(*buffer));
+        let extent = self.size(&layout.length);
+        self.staging = (!layout.staged().is_empty()).then(|| self.staging(layout, extent));
         let thread = self.special(Special::Tid);
         let (first, stride, lanes) = match self.mapping.sync_scope {
             SyncScope::Warp => (self.rank(), WARP, 0),
             SyncScope::Block | SyncScope::Cluster => {
-                let bytes = if mapping.tail { 0 } else { self.mapping.threads as usize * self.largest_state(&l.body) };
+                let bytes = if layout.beyond().is_some() {
+                    0
+                } else {
+                    self.mapping.threads as usize * self.largest_state(&l.body)
+                };
                 let lanes = self.b().take(Space::Shared, bytes);
                 let (mut group, lane) = self.group_and_lane();
                 if self.mapping.sync_scope == SyncScope::Cluster {
@@ -246,29 +110,22 @@ impl Emitter<'_> {
                     group = self.b().op2(Opcode::Shr, Type::U64, rank, i64::from(GROUP.ilog2()));
                 }
                 let first =
-                    self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * mapping.each).into(), lane.into()]);
+                    self.b().op(Opcode::Mad, Type::S64, &[group.into(), (GROUP * layout.each()).into(), lane.into()]);
                 (first, GROUP, lanes)
             }
         };
-        let mut elements = self.thread_elements(first, extent, stride, mapping.each);
-        if mapping.whole {
+        let mut elements = self.thread_elements(first, extent, stride, layout.each());
+        if layout.fill != Fill::Masked {
             elements.valid.clear();
         }
-        let row = RegisterRow {
-            elements,
-            in_registers: in_registers.clone(),
-            cached: vec![],
-            at: None,
-            lanes,
-            mapping,
-            cluster_synced: false,
-        };
+        let row =
+            RegisterRow { elements, layout: layout.clone(), cached: vec![], at: None, lanes, cluster_synced: false };
         let (block, blocks) = (self.special(Special::Ctaid), self.special(Special::Nctaid));
         let axes = self.axes(&l.dims, &l.body);
         let (begin, step) = match self.mapping.sync_scope {
             SyncScope::Block => (block, blocks),
             SyncScope::Cluster => {
-                let clusters = i64::from(CLUSTER.ilog2());
+                let clusters = i64::from(layout.blocks().ilog2());
                 let [begin, step] = [block, blocks].map(|n| self.b().op2(Opcode::Shr, Type::U64, n, clusters));
                 (begin, step)
             }
@@ -344,22 +201,32 @@ impl Emitter<'_> {
         let elements = std::mem::replace(&mut row.elements, empty);
         let (index, _) = l.dims[0];
         let reductions = l.kind.reductions();
-        let tail = self.row.as_ref().is_some_and(|row| row.mapping.tail);
+        let beyond = self.row.as_ref().and_then(|row| Some((row.layout.capacity(), row.layout.beyond()?.each())));
         let inputs = self.elements(index, &l.body, &elements, reductions);
         match &l.kind {
-            _ if !tail => self.fold_row(reductions, &inputs, &elements),
-            LoopKind::Reduce(_) => self.reduce_long(l, reductions, &inputs, &elements),
-            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => self
-                .beyond_registers(|e| {
+            LoopKind::Reduce(_) if let Some((held, _)) = beyond => {
+                self.reduce_long(l, reductions, (&inputs, &elements), held);
+            }
+            LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort
+                if let Some((held, each)) = beyond =>
+            {
+                self.beyond_registers(|e| {
                     let axes = e.axes(&l.dims, &l.body);
-                    let (held, threads) = (LONGEST, i64::from(e.mapping.threads));
+                    let threads = i64::from(e.mapping.threads);
                     let thread = e.special(Special::Tid);
                     let begin = e.b().op2(Opcode::Add, Type::S64, thread, held);
-                    e.counted(begin, axes.total, threads * AT_ONCE, |e, first| {
-                        let elements = e.thread_elements(first, axes.total, threads, AT_ONCE);
+                    e.counted(begin, axes.total, threads * each, |e, first| {
+                        let elements = e.thread_elements(first, axes.total, threads, each);
                         e.elements(index, &l.body, &elements, &[]);
                     });
-                }),
+                });
+            }
+            LoopKind::Parallel
+            | LoopKind::Serial
+            | LoopKind::Scan
+            | LoopKind::Keyed { .. }
+            | LoopKind::Sort
+            | LoopKind::Reduce(_) => self.fold_row(reductions, &inputs, &elements),
         }
         if let Some(row) = &mut self.row {
             row.elements = elements;
@@ -494,9 +361,9 @@ impl Emitter<'_> {
         self.bind(index, elements.first);
         for Access { buffer, view, at } in body.iter().flat_map(|statement| statement.effects().accesses()) {
             let linear = Linear::of(self.program, buffer, view, at);
-            let in_registers = self.row.as_ref().is_some_and(|row| row.in_registers.contains(&buffer));
+            let in_registers = self.row.as_ref().is_some_and(|row| row.layout.registers.contains(&buffer));
             let in_registers =
-                in_registers || self.staging.as_ref().is_some_and(|staging| staging.layout.is_sole_copy(buffer));
+                in_registers || self.staging.as_ref().is_some_and(|staging| staging.is_sole_copy(buffer));
             if linear.values.is_empty() && !in_registers {
                 let base = self.first_address(buffer, &linear);
                 self.addresses.bases.push((buffer, linear.affine, base));
@@ -514,7 +381,7 @@ impl Emitter<'_> {
         if self.store_staged(buffer, &linear, reg) {
             return;
         }
-        if !self.row.as_ref().is_some_and(|row| row.in_registers.contains(&buffer)) {
+        if !self.row.as_ref().is_some_and(|row| row.layout.registers.contains(&buffer)) {
             self.in_exec_scope(ExecScope::Thread, |e| e.store(buffer, at, value));
         }
     }

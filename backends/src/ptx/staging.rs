@@ -1,123 +1,28 @@
-//! Stages the tail of long rows, the part that does not fit into registers, in dynamic shared
-//! memory. Values that one loop of a row loads or computes then need not go through global memory
-//! for the next one.
+//! The part of long rows that does not fit into registers, in dynamic shared memory. Values that one
+//! loop of a row loads or computes then need not go through global memory for the next one.
 //!
-//! Each element gets one slot per value that several loops use. Loads are prefetched into their
-//! slots with `cp.async` at the start of the row, without going through registers. The slots of
-//! values that no later loop uses are reused for computed values.
+//! Loads are prefetched into their slots with `cp.async` at the start of the row, without going
+//! through registers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, Program, Role, Statement};
-use ir::{Dtype, Size, visit};
+use ir::nest::BufferId;
+use ir::sched::{Beyond, Row, Staged};
+use ir::{Dtype, Size};
 
 use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Address, Class, Opcode, Operand, Reg, Space, Special, Type};
-use super::loops::AT_ONCE;
-use super::rows::{Key, LONGEST, key};
+use super::rows::key;
 use super::scalar;
-
-/// The values that are staged, with their slots.
-#[derive(Clone, Default)]
-pub(super) struct StagingLayout {
-    values: Vec<StagedValue>,
-    /// The total size of the slots in bytes, per element of the tail.
-    pub(super) bytes: i64,
-}
-
-/// A value per element that several loops access.
-#[derive(Clone)]
-struct StagedValue {
-    key: Key,
-    dtype: Dtype,
-    /// The first and the last loop that accesses it.
-    first: usize,
-    last: usize,
-    /// The size of all preceding slots in bytes, per element of the tail.
-    offset: i64,
-    /// Whether it is stored nowhere else: a scratch buffer that is not written to global memory.
-    sole_copy: bool,
-}
-
-impl StagingLayout {
-    /// Finds the values of a row to stage. `in_registers` are the scratch buffers that need not
-    /// exist in memory.
-    pub(super) fn of(program: &Program, row: &Block, resting: &BTreeSet<BufferId>) -> StagingLayout {
-        let stored: BTreeSet<BufferId> = visit::stores(row).into_iter().collect();
-        let mut seen: BTreeMap<Key, (usize, usize)> = BTreeMap::new();
-        let mut never: BTreeSet<Key> = BTreeSet::new();
-        let loops = row.iter().filter_map(|s| if let Statement::Loop(l) = s { Some(l) } else { None });
-        for (number, l) in loops.enumerate() {
-            let (index, _) = l.dims[0];
-            visit::for_each_statement(&l.body, &mut |statement| {
-                let Some((buffer, linear)) = access(program, statement) else { return };
-                let Some(key) = key(buffer, &linear, index) else { return };
-                // An access in a branch may not happen, so it neither fills a slot nor may read
-                // one.
-                if !l.body.iter().any(|top| std::ptr::eq(top, statement)) {
-                    never.insert(key.clone());
-                }
-                seen.entry(key).or_insert((number, number)).1 = number;
-            });
-        }
-        let mut values = vec![];
-        for (key, (first, last)) in seen {
-            let buffer = &program.buffers[key.0];
-            let sole_copy = buffer.role == Role::Scratch && resting.contains(&key.0);
-            // Stage buffers that are only loaded, and scratch that needs no other copy.
-            if first < last
-                && !never.contains(&key)
-                && buffer.dtype != Dtype::Bool
-                && (sole_copy || !stored.contains(&key.0))
-            {
-                values.push(StagedValue { key, dtype: buffer.dtype, first, last, offset: 0, sole_copy });
-            }
-        }
-        let mut layout = StagingLayout { values, bytes: 0 };
-        layout.assign_slots();
-        layout
-    }
-
-    /// Assigns slots. The widest types come first, so that each slot is aligned to its type.
-    fn assign_slots(&mut self) {
-        self.values.sort_by_key(|value| (std::cmp::Reverse(value.dtype.bytes()), value.first));
-        // For each slot its width, its offset, and the last loop that accesses its value.
-        let mut slots: Vec<(usize, i64, usize)> = vec![];
-        for value in &mut self.values {
-            let width = value.dtype.bytes();
-            let free =
-                slots.iter_mut().find(|(bytes, _, last)| value.sole_copy && *bytes == width && *last <= value.first);
-            value.offset = match free {
-                Some((_, offset, last)) => {
-                    *last = value.last;
-                    *offset
-                }
-                None => {
-                    slots.push((width, self.bytes, value.last));
-                    self.bytes += i64::try_from(width).unwrap_or(0);
-                    slots[slots.len() - 1].1
-                }
-            };
-        }
-    }
-
-    /// Whether a scratch buffer exists in the staging buffer alone.
-    pub(super) fn is_sole_copy(&self, buffer: BufferId) -> bool {
-        self.values.iter().any(|value| value.sole_copy && value.key.0 == buffer)
-    }
-}
-
-/// The access that a statement makes.
-fn access(program: &Program, statement: &Statement) -> Option<(BufferId, Linear)> {
-    let access = statement.effects().accesses().next()?;
-    Some((access.buffer, Linear::of(program, access.buffer, access.view, access.at)))
-}
 
 /// The staging buffer of the current row.
 pub(super) struct StagingBuffer {
-    pub(super) layout: StagingLayout,
+    values: Vec<Staged>,
+    /// The number of elements in registers, and of those that a thread takes at a time beyond.
+    held: i64,
+    each: i64,
     /// By slot offset: the address where the slot of the row's first element would be, so that
     /// element numbers can be used directly.
     bases: BTreeMap<i64, Reg>,
@@ -128,21 +33,36 @@ pub(super) struct StagingBuffer {
     in_flight: bool,
 }
 
+impl StagingBuffer {
+    /// Whether a scratch buffer exists in the staging buffer alone.
+    pub(super) fn is_sole_copy(&self, buffer: BufferId) -> bool {
+        self.values.iter().any(|value| value.sole && value.buffer == buffer)
+    }
+}
+
 impl Emitter<'_> {
+    /// The type of a staged value.
+    fn staged_type(&self, value: &Staged) -> Dtype {
+        self.program.buffers[value.buffer].dtype
+    }
+
     /// Creates the staging buffer for rows of a length.
-    pub(super) fn staging(&mut self, layout: &StagingLayout, extent: Reg) -> StagingBuffer {
+    pub(super) fn staging(&mut self, row: &Row, extent: Reg) -> StagingBuffer {
         let staging = self.b().mov(Type::U64, Operand::More);
-        let behind = self.b().op2(Opcode::Sub, Type::S64, extent, LONGEST);
+        let held = row.capacity();
+        let behind = self.b().op2(Opcode::Sub, Type::S64, extent, held);
         let mut bases = BTreeMap::new();
-        for value in &layout.values {
-            let width = value.dtype.bytes() as i64;
+        for value in row.staged() {
+            let width = self.staged_type(value).bytes() as i64;
             bases.entry(value.offset).or_insert_with(|| {
                 let place = self.b().op(Opcode::Mad, Type::S64, &[behind.into(), value.offset.into(), staging.into()]);
-                self.b().op2(Opcode::Sub, Type::S64, place, LONGEST * width)
+                self.b().op2(Opcode::Sub, Type::S64, place, held * width)
             });
         }
         StagingBuffer {
-            layout: layout.clone(),
+            values: row.staged().to_vec(),
+            held,
+            each: row.beyond().map_or(1, Beyond::each),
             bases,
             filled: BTreeSet::new(),
             filling: BTreeSet::new(),
@@ -154,23 +74,24 @@ impl Emitter<'_> {
     /// copies at least four bytes, so narrower values are staged by the first loop that loads them.
     pub(super) fn prefetch_staged(&mut self, extent: Reg) {
         let Some(mut staging) = self.staging.take() else { return };
-        for (number, value) in staging.layout.values.iter().enumerate() {
-            let width = value.dtype.bytes() as i64;
-            if value.sole_copy || width < 4 {
+        let (held, each) = (staging.held, staging.each);
+        for (number, value) in staging.values.iter().enumerate() {
+            let width = self.staged_type(value).bytes() as i64;
+            if value.sole || width < 4 {
                 continue;
             }
-            let (buffer, coefficient, rest) = &value.key;
+            let Staged { buffer, step, rest, .. } = value;
             let from = self.first_address(*buffer, &Linear { affine: rest.clone(), values: vec![] });
             let Some(row) = from.base else { continue };
-            let apart = self.size(&(coefficient * &Size::constant(width)));
+            let apart = self.size(&(step * &Size::constant(width)));
             let base = staging.bases[&value.offset];
             let thread = self.special(Special::Tid);
-            let begin = self.b().op2(Opcode::Add, Type::S64, thread, LONGEST);
+            let begin = self.b().op2(Opcode::Add, Type::S64, thread, held);
             let threads = i64::from(self.mapping.threads);
-            self.counted(begin, extent, threads * AT_ONCE, |e, first| {
-                let elements = e.thread_elements(first, extent, threads, AT_ONCE);
+            self.counted(begin, extent, threads * each, |e, first| {
+                let elements = e.thread_elements(first, extent, threads, each);
                 let to = e.b().op(Opcode::Mad, Type::S64, &[first.into(), width.into(), base.into()]);
-                for k in 0..AT_ONCE {
+                for k in 0..each {
                     let number = e.b().op2(Opcode::Add, Type::S64, first, k * threads);
                     let at = e.b().op(Opcode::Mad, Type::S64, &[number.into(), apart.into(), row.into()]);
                     let (to, from) =
@@ -196,14 +117,15 @@ impl Emitter<'_> {
     }
 
     /// The staged value of an access, and the address of its slot for the current element.
-    fn staged_slot(&mut self, buffer: BufferId, linear: &Linear) -> Option<(usize, StagedValue, Address)> {
+    fn staged_slot(&mut self, buffer: BufferId, linear: &Linear) -> Option<(usize, Staged, Address)> {
         let (index, by) = self.addresses.displaced.filter(|_| self.row.is_none())?;
-        let key = key(buffer, linear, index)?;
+        let (_, step, rest) = key(buffer, linear, index)?;
         let staging = self.staging.as_ref()?;
-        let number = staging.layout.values.iter().position(|value| value.key == key)?;
-        let (value, number_of) = (staging.layout.values[number].clone(), self.index(index));
+        let is_it = |value: &Staged| value.buffer == buffer && value.step == step && value.rest == rest;
+        let number = staging.values.iter().position(is_it)?;
+        let (value, number_of) = (staging.values[number].clone(), self.index(index));
         let base = staging.bases[&value.offset];
-        let width = value.dtype.bytes() as i64;
+        let width = self.staged_type(&value).bytes() as i64;
         let at = self.b().op(Opcode::Mad, Type::S64, &[number_of.into(), width.into(), base.into()]);
         Some((number, value, Address { base: Some(at), offset: by * width }))
     }
@@ -214,10 +136,10 @@ impl Emitter<'_> {
         let staging = self.staging.as_ref()?;
         // A loop may reload what it has computed itself: each element is read by the thread that
         // wrote it.
-        if !(staging.filled.contains(&number) || value.sole_copy && staging.filling.contains(&number)) {
+        if !(staging.filled.contains(&number) || value.sole && staging.filling.contains(&number)) {
             return None;
         }
-        let ty = scalar::memory(value.dtype);
+        let ty = scalar::memory(self.staged_type(&value));
         let Some(valid) = self.masks.valid else { return Some(self.b().load(Space::Shared, ty, at)) };
         let to = match ty.class() {
             Class::B16 => self.b().mov(Type::B16, 0),
@@ -232,7 +154,7 @@ impl Emitter<'_> {
     /// no store to global memory is needed.
     pub(super) fn store_staged(&mut self, buffer: BufferId, linear: &Linear, element: Reg) -> bool {
         let Some((number, value, at)) = self.staged_slot(buffer, linear) else { return false };
-        let ty = scalar::memory(value.dtype);
+        let ty = scalar::memory(self.staged_type(&value));
         match self.masks.valid {
             Some(valid) => self.b().guarded(valid, |b| b.store(Space::Shared, ty, element, at)),
             None => self.b().store(Space::Shared, ty, element, at),
@@ -240,7 +162,7 @@ impl Emitter<'_> {
         if let Some(staging) = &mut self.staging {
             staging.filling.insert(number);
         }
-        value.sole_copy
+        value.sole
     }
 
     /// Ends a loop: synchronizes, so that later loops can read what it has staged.

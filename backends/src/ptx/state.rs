@@ -49,6 +49,8 @@ pub(super) struct Mapping<'a> {
     pub(super) exec_scope: ExecScope,
     pub(super) sync_scope: SyncScope,
     pub(super) scratch_scope: ScratchScope,
+    /// The blocks of a cluster.
+    pub(super) cluster: u32,
     /// The number of blocks that must fit on a multiprocessor.
     pub(super) resident: Option<u32>,
     /// Indices of loops over partial results, one iteration per chunk or block.

@@ -1,56 +1,25 @@
-//! Stencils: loops over two indices that load one buffer at several offsets. Each thread computes
-//! eight consecutive rows of a column, so that loads of one row are reused in registers by the next
-//! ones. Horizontal neighbours come from the L1 cache.
+//! Loops that are laid out in columns, such as stencils: each thread computes consecutive rows of a
+//! column, so that loads of one row are reused in registers by the next ones.
 
-use ir::linear::Linear;
-use ir::nest::{IndexId, Loop};
+use ir::nest::Loop;
+use ir::order::Scope;
+use ir::sched::Variant;
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
-use super::rows::{ThreadElements, is_flat};
-
-/// The number of rows per thread.
-pub(super) const ROWS_PER_THREAD: i64 = 8;
-
-/// The last two indices of a loop that is a stencil.
-pub(super) struct Stencil {
-    row: IndexId,
-    column: IndexId,
-}
-
-impl Stencil {
-    /// Recognizes a stencil: two loads of one buffer that differ by a constant offset, contiguous
-    /// along the columns.
-    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Stencil> {
-        let [(row, rows), (column, columns)] = l.dims.as_slice() else { return None };
-        rows.as_size().and(columns.as_size())?;
-        let mut found: Vec<(_, Linear)> = vec![];
-        for statement in &l.body {
-            let Some(load) = statement.effects().load else { continue };
-            let linear = Linear::of(e.program, load.buffer, load.view, load.at);
-            let along = linear.values.is_empty() && linear.affine.coefficient(*column).as_constant() == Some(1);
-            if along && !linear.affine.coefficient(*row).is_zero() && !e.shared.contains(&load.buffer) {
-                found.push((load.buffer, linear));
-            }
-        }
-        // Two loads of the same buffer that only differ by a constant.
-        let overlaps = |(k, (buffer, linear)): (usize, &(_, Linear))| {
-            found[..k].iter().any(|(b, l)| b == buffer && l.affine.terms() == linear.affine.terms())
-        };
-        let is = is_flat(&l.body) && found.iter().enumerate().any(overlaps);
-        is.then_some(Stencil { row: *row, column: *column })
-    }
-}
+use super::rows::ThreadElements;
 
 impl Emitter<'_> {
     /// Processes the patches of this block, with a column for each thread.
-    pub(super) fn in_columns(&mut self, l: &Loop, stencil: &Stencil) {
-        let (rows, columns) = (self.extent(&l.dims[0].1), self.extent(&l.dims[1].1));
+    pub(super) fn in_columns(&mut self, l: &Loop, layout: &Variant) {
+        let ([(row, rows), (column, columns)], [down, _]) = (l.dims.as_slice(), layout.axes.as_slice()) else { return };
+        let each = down.count(|scope| scope == Scope::Register);
+        let [rows, columns] = [rows, columns].map(|extent| self.extent(extent));
         let [rows, columns] = [rows, columns].map(|n| self.b().op2(Opcode::Max, Type::S64, n, 0));
         let wide = i64::from(self.mapping.threads);
         let ceil_div_by = self.ceil_div_by(columns, wide);
-        let tall = self.ceil_div_by(rows, ROWS_PER_THREAD);
+        let tall = self.ceil_div_by(rows, each);
         let all = self.b().op2(Opcode::Mul, Type::S64, ceil_div_by, tall);
         let small = Emitter::extents(&l.dims).map(|extents| {
             let small = self.argument(Argument::Small(extents));
@@ -61,14 +30,14 @@ impl Emitter<'_> {
             let band = e.divide(small, number, ceil_div_by);
             let before = e.b().op2(Opcode::Mul, Type::S64, band, ceil_div_by);
             let span = e.b().op2(Opcode::Sub, Type::S64, number, before);
-            let column = e.b().op(Opcode::Mad, Type::S64, &[span.into(), wide.into(), thread.into()]);
-            let first = e.b().op2(Opcode::Mul, Type::S64, band, ROWS_PER_THREAD);
-            e.bind(stencil.column, column);
+            let at = e.b().op(Opcode::Mad, Type::S64, &[span.into(), wide.into(), thread.into()]);
+            let first = e.b().op2(Opcode::Mul, Type::S64, band, each);
+            e.bind(*column, at);
             // A thread beyond the last column has no rows.
-            let inside = e.b().set(Comparison::Lt, Type::S64, column, columns);
+            let inside = e.b().set(Comparison::Lt, Type::S64, at, columns);
             let end = e.b().select(Type::B64, rows, 0, inside);
-            let elements: ThreadElements = e.thread_elements(first, end, 1, ROWS_PER_THREAD);
-            e.elements(stencil.row, &l.body, &elements, &[]);
+            let elements: ThreadElements = e.thread_elements(first, end, 1, each);
+            e.elements(*row, &l.body, &elements, &[]);
         });
     }
 

@@ -1,14 +1,13 @@
-//! Tiled transposition, for loops with strided loads, as `schedule::transpose` finds them. A block
-//! processes a square tile. It loads elements in the order in which they lie in memory into shared
-//! memory, then runs the body along the rows of the tile. So both global loads and stores are
-//! coalesced.
+//! Loops that are laid out in tiles with a stage: a block loads elements in the order in which they
+//! lie in memory into shared memory, then runs the body along the rows of its tile. So both global
+//! loads and stores are coalesced.
 
 use std::collections::BTreeMap;
 
 use ir::linear::Linear;
 use ir::nest::{Block, IndexId, Loop, Op, Statement, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::sched;
+use ir::sched::{Axis, Variant};
 use ir::{Dtype, Size};
 
 use super::build::Control;
@@ -16,20 +15,6 @@ use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use super::state::ExecScope;
-
-/// The side lengths of tiles. The largest that fits into shared memory is used.
-const SIDES: [i64; 2] = [64, 32];
-/// The size of a block's static shared memory in bytes.
-const MEMORY: i64 = 48 << 10;
-/// Padding at the end of each row of a tile in bytes. It shifts the rows against each other, so
-/// that accesses down a column cause no bank conflicts.
-const SPARE: i64 = 4;
-
-/// A loop that is processed in tiles.
-pub(super) struct Transpose {
-    across: sched::Transpose,
-    side: i64,
-}
 
 /// The tile of a load in shared memory: its offset, the distance between rows in bytes, and its
 /// side length.
@@ -60,34 +45,6 @@ struct Region {
     y: Reg,
 }
 
-impl Transpose {
-    /// Chooses the tile size for a loop with strided loads, if it can be tiled here.
-    pub(super) fn of(e: &Emitter<'_>, l: &Loop, across: &sched::Transpose) -> Option<Transpose> {
-        if !e.shared.is_empty() || e.in_place {
-            return None;
-        }
-        let bytes =
-            |side: i64| -> i64 { across.loads.iter().map(|at| side * pitch(side, width(e, &l.body[*at]))).sum() };
-        let side = SIDES.into_iter().find(|side| bytes(*side) <= MEMORY)?;
-        Some(Transpose { across: across.clone(), side })
-    }
-
-    /// The grid of tiles. Tiles along the rows of the stored buffer vary fastest.
-    pub(super) fn tiles(&self) -> Vec<Size> {
-        let Transpose { across, side } = self;
-        let Some((last, others)) = across.extents.split_last() else { return vec![] };
-        let mut tiles = others.to_vec();
-        let outer = tiles.remove(across.outer);
-        tiles.extend([outer.ceil_div(&(*side).into()), last.ceil_div(&(*side).into())]);
-        tiles
-    }
-}
-
-/// The distance between rows of a tile in bytes.
-fn pitch(side: i64, bytes: i64) -> i64 {
-    side * bytes + SPARE.max(bytes)
-}
-
 /// The size of the element that a statement loads.
 fn width(e: &Emitter<'_>, statement: &Statement) -> i64 {
     statement.effects().load.map_or(0, |load| e.element_bytes(load.buffer))
@@ -95,26 +52,30 @@ fn width(e: &Emitter<'_>, statement: &Statement) -> i64 {
 
 impl Emitter<'_> {
     /// Processes the tiles of this block.
-    pub(super) fn transpose_tiles(&mut self, l: &Loop, transpose: &Transpose) {
-        let Some((last, others)) = l.dims.split_last() else { return };
-        let Transpose { across, side } = transpose;
-        let side = *side;
-        let sizes = transpose.tiles();
+    pub(super) fn transpose_tiles(&mut self, l: &Loop, layout: &Variant) {
+        let ([rest @ .., outer, last], [stage]) = (layout.axes.as_slice(), layout.stages.as_slice()) else { return };
+        let side = last.of_block();
+        let extent = |axis: &Axis| {
+            let found = l.dims.iter().find(|(index, _)| axis.indices == [*index]);
+            found.and_then(|(_, extent)| extent.as_size().cloned()).unwrap_or_else(|| Size::constant(0))
+        };
+        // The grid of tiles. Those along the rows of the stored buffer vary fastest.
+        let sizes: Vec<Size> = layout.axes.iter().map(|axis| extent(axis).ceil_div(&axis.of_block().into())).collect();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
         let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
         let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
-        let tiles: Vec<(usize, Tile)> = across.loads.iter().map(|at| (*at, self.tile(&l.body[*at], side))).collect();
-        let (outer, last) = (others[across.outer].0, last.0);
-        let rest: Vec<IndexId> = others.iter().map(|(index, _)| *index).filter(|index| *index != outer).collect();
-        let ends = [&across.extents[across.outer], &across.extents[l.dims.len() - 1]].map(|size| self.size(size));
+        let tile = |e: &mut Self, at: &usize| (*at, e.tile(&l.body[*at], side, stage.padding));
+        let tiles: Vec<(usize, Tile)> = stage.loads.iter().map(|at| tile(self, at)).collect();
+        let ends = [outer, last].map(|axis| self.size(&extent(axis)));
+        let (outer, last) = (outer.indices[0], last.indices[0]);
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         let x = self.b().op2(Opcode::And, Type::B64, thread, side - 1);
         let y = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(side.ilog2()));
         self.counted(block, all, blocks, |e, number| {
             let digits = e.digits(number, &counts, small);
-            for (index, digit) in rest.iter().rev().zip(&digits[2..]) {
-                e.bind(*index, *digit);
+            for (axis, digit) in rest.iter().rev().zip(&digits[2..]) {
+                e.bind(axis.indices[0], *digit);
             }
             // The first two digits are the tile along the last and the outer index.
             let from = [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, side));
@@ -127,11 +88,11 @@ impl Emitter<'_> {
         });
     }
 
-    fn tile(&mut self, load: &Statement, side: i64) -> Tile {
+    fn tile(&mut self, load: &Statement, side: i64, padding: i64) -> Tile {
         let bytes = width(self, load);
         let Statement::Let { op: Op::Load { buffer, .. }, .. } = load else { unreachable!("a load was found there") };
         let ty = scalar::memory(self.program.buffers[*buffer].dtype);
-        let pitch = pitch(side, bytes);
+        let pitch = side * bytes + padding.max(bytes);
         let at = self.b().take(Space::Shared, usize::try_from(side * pitch).unwrap_or(0));
         Tile { at, pitch, side, ty, bytes }
     }
@@ -171,7 +132,7 @@ impl Emitter<'_> {
                 transposed.insert(*value, (*tile, from));
                 steps.push((from, tile.bytes));
             }
-            let side = tiles.first().map_or(SIDES[0], |(_, tile)| tile.side);
+            let side = tiles.first().map_or(1, |(_, tile)| tile.side);
             e.down(outer, y, side, &l.body, &steps, |e| {
                 for statement in &l.body {
                     match statement {

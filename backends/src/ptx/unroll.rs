@@ -143,7 +143,7 @@ impl Emitter<'_> {
     /// another one loads.
     fn may_defer_stores(&self, body: &Block) -> bool {
         let stored = visit::stores(body);
-        !self.in_place && visit::loads(body).iter().all(|buffer| !stored.contains(buffer))
+        !self.shared.in_place && visit::loads(body).iter().all(|buffer| !stored.contains(buffer))
     }
 
     /// Creates pointers for the accesses that advance with the index, which is bound to its first

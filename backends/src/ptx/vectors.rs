@@ -1,15 +1,16 @@
-//! Vectorized elementwise loops: each thread processes several adjacent elements with accesses of
-//! up to 16 bytes.
+//! Loops that are laid out in vectors: each thread processes several adjacent elements with wide
+//! accesses.
 //!
-//! A block processes as many elements as its threads do together. At the end of the range, or if
-//! the rows are not aligned to vectors, the threads process one element at a time instead, still
-//! coalesced. A thread also repeats its own elements one at a time if their branch-free divisions
-//! ([`super::fast_division`]) were not valid.
+//! At the end of the range, or if the rows are not aligned to vectors, the threads of a block
+//! process one element at a time instead, still coalesced. A thread also repeats its own elements
+//! one at a time if their branch-free divisions ([`super::fast_division`]) were not valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, Extent, IndexId, Loop, Op, Role, Statement, Subscript, ValueId};
+use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, ValueId};
+use ir::order::Scope;
+use ir::sched::{Axis, Tail, Variant};
 use ir::{Dtype, Size, visit};
 
 use super::build::{Builder, Control};
@@ -18,22 +19,11 @@ use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::state::ExecScope;
 use super::{fast_division, scalar};
 
-/// The widest access in bytes.
-const WIDEST: usize = 16;
-/// The largest number of elements in a vector.
-const MOST: usize = 8;
-
-/// A body with at least this many operations per byte loaded or stored counts as compute-bound.
-const HEAVY: usize = 3;
-/// With at most this many elements per thread, registers allow full occupancy.
-const FEW: usize = 24;
-
-/// How an elementwise loop is vectorized.
-pub(super) struct Vectors {
+/// How the elements of a thread are processed.
+struct Vectors<'v> {
     /// The number of elements in a vector.
-    pub(super) width: usize,
-    /// The number of vectors per thread. With two, the loads of one overlap with the computation of
-    /// the other.
+    width: usize,
+    /// The number of vectors per thread.
     vectors_per_thread: i64,
     /// Whether divisions are branch-free.
     fast_division: bool,
@@ -43,117 +33,39 @@ pub(super) struct Vectors {
     loads: BTreeSet<ValueId>,
     stores: BTreeSet<usize>,
     /// The sizes that must be multiples of the numbers for vectors to be aligned.
-    multiples: Vec<(Size, i64)>,
+    multiples: &'v [(Size, i64)],
     /// Values that are the same for all elements of a vector.
     uniform: BTreeSet<ValueId>,
 }
 
-impl Vectors {
-    /// Analyses a parallel loop. Returns `None` if it has no contiguous access or cannot be
-    /// vectorized.
-    pub(super) fn of(e: &Emitter<'_>, l: &Loop) -> Option<Vectors> {
-        let (index, extent) = l.dims.last()?;
-        let index = *index;
-        if l.body.iter().any(|s| !matches!(s, Statement::Let { .. } | Statement::If { .. } | Statement::Store { .. })) {
-            return None;
-        }
-        // With scratch, the number of blocks is limited, and each would have to process several
-        // ranges of elements.
-        if visit::stores(&l.body).iter().any(|buffer| e.program.buffers[*buffer].role == Role::Scratch) {
-            return None;
-        }
-        let mut found: Vec<(BufferId, Linear)> = vec![];
-        let mut vectors = Vectors {
-            width: 0,
-            vectors_per_thread: 1,
-            fast_division: false,
-            index,
-            loads: BTreeSet::new(),
-            stores: BTreeSet::new(),
-            multiples: vec![],
-            uniform: BTreeSet::new(),
-        };
-        let mut along = |buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]| {
-            let linear = Linear::of(e.program, buffer, view, at);
-            // Contiguous along the index, and not stored by this kernel.
-            let is = linear.values.is_empty() && linear.affine.coefficient(index).as_constant() == Some(1);
-            let is = is && !e.shared.contains(&buffer);
-            if is {
-                found.push((buffer, linear));
-            }
-            is
-        };
+impl<'v> Vectors<'v> {
+    /// The accesses of a loop with one axis.
+    fn of(e: &Emitter<'_>, l: &Loop, axis: &Axis, tail: &'v Tail) -> Option<Vectors<'v>> {
+        let index = *axis.indices.last()?;
+        let (mut loads, mut stores) = (BTreeSet::new(), BTreeSet::new());
         for (place, statement) in l.body.iter().enumerate() {
-            match statement {
-                Statement::Let { value, op: Op::Load { buffer, view, at } } if along(*buffer, view.as_deref(), at) => {
-                    vectors.loads.insert(*value);
-                }
-                Statement::Store { buffer, at, .. } if along(*buffer, None, at) => _ = vectors.stores.insert(place),
-                Statement::Let { .. }
-                | Statement::Store { .. }
-                | Statement::Scatter { .. }
-                | Statement::If { .. }
-                | Statement::Loop(_)
-                | Statement::While(_)
-                | Statement::Contract(_) => {}
+            let effects = statement.effects();
+            let along = |access| e.shared.along(e.program, index, access).is_some();
+            if let (Statement::Let { value, .. }, true) = (statement, effects.load.is_some_and(along)) {
+                loads.insert(*value);
+            }
+            if effects.store.is_some_and(along) {
+                stores.insert(place);
             }
         }
-        // The widest element determines the length of vectors, for example 4 for `f32` and 8 for
-        // `f16`.
-        let widest = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).max()?;
-        vectors.width = (WIDEST / widest).min(MOST);
-        let width = i64::try_from(vectors.width).ok()?;
-        let mut multiple = |size: &Size| {
-            if size.as_constant().is_none_or(|n| n % width != 0) {
-                vectors.multiples.push((size.clone(), width));
-            }
-        };
-        // Vectors are aligned if the offset and all other strides are multiples of their length.
-        for (_, linear) in &found {
-            multiple(linear.affine.constant_part());
-            linear
-                .affine
-                .terms()
-                .iter()
-                .filter(|(i, _)| *i != index)
-                .for_each(|(_, coefficient)| multiple(coefficient));
-        }
-        if l.dims.len() > 1 {
-            // Rows must consist of whole vectors, because a vector must not cross from one row to
-            // the next.
-            match extent {
-                Extent::Affine(extent) => multiple(extent.as_size()?),
-                Extent::Value(_) => return None,
-            }
-        }
-        vectors.multiples.sort();
-        vectors.multiples.dedup();
-        vectors.uniform = uniform(&l.body, index);
         // Branch-free division may have to compute elements twice, so all stores must be
         // deferrable.
-        vectors.fast_division = vectors.all_stores(&l.body) && fast_division::is_worthwhile(e, &l.body);
-        let bytes: usize = found.iter().map(|(buffer, _)| e.program.buffers[*buffer].dtype.bytes()).sum();
-        let heavy = vectors.fast_division && e.program.operations_of(&l.body, Op::is_arithmetic) >= HEAVY * bytes;
-        vectors.vectors_per_thread = if heavy { 2 } else { 1 };
-        Some(vectors)
-    }
-
-    /// The number of blocks that must fit on a multiprocessor: all eight, if the elements leave
-    /// enough registers. By default the assembler would use more registers, at the cost of the
-    /// occupancy that hides memory latency.
-    pub(super) fn resident(&self) -> Option<u32> {
-        let elements = (self.loads.len() + self.stores.len()) * self.each();
-        self.fast_division.then_some(if elements <= FEW { 8 } else { 4 })
-    }
-
-    /// The number of elements per thread.
-    pub(super) fn each(&self) -> usize {
-        self.width * usize::try_from(self.vectors_per_thread).unwrap_or(1)
-    }
-
-    /// Whether all stores can be wide.
-    fn all_stores(&self, body: &Block) -> bool {
-        visit::stores(body).len() == self.stores.len()
+        let all_stores = visit::stores(&l.body).len() == stores.len();
+        Some(Vectors {
+            width: usize::try_from(axis.count(|scope| scope == Scope::Vector)).ok()?,
+            vectors_per_thread: axis.count(|scope| scope == Scope::Register),
+            fast_division: all_stores && fast_division::is_worthwhile(e, &l.body),
+            index,
+            loads,
+            stores,
+            multiples: if let Tail::Single(unless) = tail { unless } else { &[] },
+            uniform: uniform(&l.body, index),
+        })
     }
 }
 
@@ -195,7 +107,10 @@ impl VectorStore {
 
 impl Emitter<'_> {
     /// Processes the elements of this block.
-    pub(super) fn in_vectors(&mut self, l: &Loop, vectors: &Vectors) {
+    pub(super) fn in_vectors(&mut self, l: &Loop, layout: &Variant) {
+        let Some(vectors) = layout.axes.first().and_then(|axis| Vectors::of(self, l, axis, &layout.tail)) else {
+            return;
+        };
         let axes = self.axes(&l.dims, &l.body);
         let threads = i64::from(self.mapping.threads);
         let width = i64::try_from(vectors.width).expect("a small number");
@@ -203,7 +118,7 @@ impl Emitter<'_> {
         let block = self.special(Special::Ctaid);
         let base = self.b().op2(Opcode::Mul, Type::S64, block, run);
         let aligned = (!vectors.multiples.is_empty()).then(|| {
-            let aligned = self.argument(Argument::Multiples(vectors.multiples.clone()));
+            let aligned = self.argument(Argument::Multiples(vectors.multiples.to_vec()));
             self.b().set(Comparison::Ne, Type::S64, aligned, 0)
         });
         let end = self.b().op2(Opcode::Add, Type::S64, base, run);
@@ -229,11 +144,11 @@ impl Emitter<'_> {
                 let mut loaded = vec![];
                 for place in &places {
                     at(e, place);
-                    loaded.push(e.load_all(&l.body, vectors));
+                    loaded.push(e.load_all(&l.body, &vectors));
                 }
                 for (place, loaded) in places.iter().zip(&loaded) {
                     at(e, place);
-                    stores.extend(e.in_exec_scope(ExecScope::Thread, |e| e.neighbours(&l.body, vectors, loaded)));
+                    stores.extend(e.in_exec_scope(ExecScope::Thread, |e| e.neighbours(&l.body, &vectors, loaded)));
                 }
             };
             if vectors.fast_division {
@@ -267,7 +182,7 @@ impl Emitter<'_> {
     }
 
     /// Loads a vector for each contiguous load, starting at the current index.
-    fn load_all(&mut self, body: &Block, vectors: &Vectors) -> BTreeMap<ValueId, Vec<Reg>> {
+    fn load_all(&mut self, body: &Block, vectors: &Vectors<'_>) -> BTreeMap<ValueId, Vec<Reg>> {
         let mut loaded = BTreeMap::new();
         for statement in body {
             if let Statement::Let { value, op: Op::Load { buffer, view, at } } = statement
@@ -284,7 +199,7 @@ impl Emitter<'_> {
     fn neighbours(
         &mut self,
         body: &Block,
-        vectors: &Vectors,
+        vectors: &Vectors<'_>,
         loaded: &BTreeMap<ValueId, Vec<Reg>>,
     ) -> Vec<VectorStore> {
         let first = self.index(vectors.index);

@@ -19,8 +19,11 @@
 //! ```
 
 mod machine;
+pub mod ordered;
 mod query;
+mod row;
 pub mod time_tiles;
+mod variant;
 mod verify;
 
 use cranelift_entity::{EntityRef, PrimaryMap};
@@ -29,8 +32,13 @@ use crate::Size;
 use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
 use crate::order::BLOCK;
 
-pub use machine::{Columns, Contractions, Keyed, Machine, Scans};
-pub use query::{in_lanes, is_scalar, prefixes_in_chunks};
+pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
+pub use query::{
+    LEVELS, STATE, Shared, divides, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks, reduction_bytes,
+    reductions_bytes, register_bytes,
+};
+pub use row::{Beyond, Fill, Row, Staged};
+pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};
 pub use verify::verify;
 
 /// A program as an engine runs it.
@@ -60,6 +68,11 @@ pub struct Part {
     pub run: Run,
     /// Loops over results of chunks or blocks. Their reductions combine these.
     pub joins: Vec<IndexId>,
+    /// Where the iterations of its loops run, if a strategy has laid them out. Otherwise the engine
+    /// decides.
+    pub variants: Vec<Variant>,
+    /// The strategies that were asked before and do not apply.
+    pub refused: Vec<(Strategy, Refusal)>,
 }
 
 /// How a part runs. If the last statement runs in a special way, those before it define scalars,
@@ -155,8 +168,7 @@ pub struct Tiles {
 impl Scheduled {
     /// A program before scheduling: each kernel is one part, in one piece.
     pub fn new(program: &Program, machine: Machine) -> Scheduled {
-        let part =
-            |(of, kernel): (KernelId, &Kernel)| Part { of, kernel: kernel.clone(), run: Run::Whole, joins: vec![] };
+        let part = |(of, kernel): (KernelId, &Kernel)| Part::new(of, kernel.clone(), Run::Whole, vec![]);
         Scheduled {
             machine,
             program: Program { kernels: PrimaryMap::new(), ..program.clone() },
@@ -191,10 +203,15 @@ impl Scheduled {
 }
 
 impl Part {
+    /// A part that no strategy has laid out yet.
+    pub fn new(of: KernelId, kernel: Kernel, run: Run, joins: Vec<IndexId>) -> Part {
+        Part { of, kernel, run, joins, variants: vec![], refused: vec![] }
+    }
+
     /// Another part of the same kernel.
     pub fn sibling(&self, suffix: &str, kernel: Kernel, run: Run) -> Part {
         let name = format!("{}.{suffix}", self.kernel.name);
-        Part { of: self.of, kernel: Kernel { name, ..kernel }, run, joins: self.joins.clone() }
+        Part::new(self.of, Kernel { name, ..kernel }, run, self.joins.clone())
     }
 
     /// The statements before the last one, which define scalars, and the last one, if it runs in

@@ -7,6 +7,7 @@ use ir::rewrite::for_each_affine_mut;
 use ir::sched::{Part, Phase, Run, Scheduled, is_scalar};
 use ir::{Arithmetic, Size};
 
+use super::layout::{refusals, ways};
 use super::{Known, Report, nests};
 
 /// A part of a kernel, which runs when those before it have ended.
@@ -18,6 +19,10 @@ pub struct PartReport {
     pub part: (usize, usize),
     /// What runs at the same time; `None` if nothing runs at the sizes that were given.
     pub how: Option<String>,
+    /// What each thread and block of a GPU takes; with sizes, only at these.
+    pub ways: Vec<String>,
+    /// Why it does not run in ways that would have come first.
+    pub refused: Vec<String>,
     /// Its loops.
     pub nest: Vec<String>,
 }
@@ -48,7 +53,8 @@ impl Report {
             let runs = kernel.body.iter().any(runs);
             let nest = nests::lines(&program, &kernel, &self.sizes, &SecondaryMap::new(), arithmetic);
             let how = runs.then(|| how(&part.run));
-            parts.push(PartReport { kernel: of(part), part: (before, count), how, nest });
+            let (ways, refused) = if runs { (ways(part, &known), refusals(part)) } else { (vec![], vec![]) };
+            parts.push(PartReport { kernel: of(part), part: (before, count), how, ways, refused, nest });
         }
         self.schedule = Some(parts);
     }

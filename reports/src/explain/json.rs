@@ -43,6 +43,8 @@ struct PartLine<'a> {
     part: usize,
     of: usize,
     how: Option<&'a str>,
+    ways: &'a [String],
+    refused: &'a [String],
     nest: &'a [String],
 }
 
@@ -172,8 +174,8 @@ struct PairLine<'a> {
     suggestion: Option<&'a str>,
 }
 
-fn part(PartReport { kernel, part: (part, of), how, nest }: &PartReport) -> PartLine<'_> {
-    PartLine { kernel: *kernel, part: *part, of: *of, how: how.as_deref(), nest }
+fn part(PartReport { kernel, part: (part, of), how, ways, refused, nest }: &PartReport) -> PartLine<'_> {
+    PartLine { kernel: *kernel, part: *part, of: *of, how: how.as_deref(), ways, refused, nest }
 }
 
 /// The line.

@@ -114,7 +114,11 @@ impl Text<'_> {
         let idle = parts.iter().filter(|part| part.how.is_none()).count();
         let run: Vec<_> = parts.iter().filter_map(|part| Some((part, part.how.as_ref()?))).collect();
         for (part, how) in run.iter().take(self.most.kernels) {
-            writeln!(self.out, "\n  {}: {how}\n", part.title())?;
+            writeln!(self.out, "\n  {}: {how}", part.title())?;
+            for line in part.ways.iter().chain(&part.refused) {
+                writeln!(self.out, "    {line}")?;
+            }
+            writeln!(self.out)?;
             self.lines("    ", &part.nest, self.most.lines, "lines")?;
         }
         if run.len() > self.most.kernels {

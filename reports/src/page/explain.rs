@@ -107,6 +107,7 @@ fn schedule(report: &Report) -> Markup {
                         h3 { (part.title()) }
                         p.faint { (part.how.as_deref().unwrap_or("nothing at these sizes")) }
                     }
+                    @for line in part.ways.iter().chain(&part.refused) { p.faint { (line) } }
                     @if part.how.is_some() { (loops(&part.nest)) }
                 }
             }

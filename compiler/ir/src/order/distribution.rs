@@ -32,12 +32,14 @@ pub enum Scope {
     Block,
     /// The blocks of a cluster: values go through each other's shared memory.
     Cluster,
+    /// The blocks of a grid: values go through memory, from one kernel to the next.
+    Grid,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Scope; 6] =
-        [Scope::Vector, Scope::Register, Scope::Memory, Scope::Warp, Scope::Block, Scope::Cluster];
+    pub const ALL: [Scope; 7] =
+        [Scope::Vector, Scope::Register, Scope::Memory, Scope::Warp, Scope::Block, Scope::Cluster, Scope::Grid];
 
     /// The name in the text form.
     pub fn name(self) -> &'static str {
@@ -48,7 +50,13 @@ impl Scope {
             Scope::Warp => "warp",
             Scope::Block => "block",
             Scope::Cluster => "cluster",
+            Scope::Grid => "grid",
         }
+    }
+
+    /// Whether its places are threads of a block.
+    pub fn is_of_block(self) -> bool {
+        matches!(self, Scope::Warp | Scope::Block)
     }
 
     /// A span of this number of places, a power of two.

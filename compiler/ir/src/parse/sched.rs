@@ -4,8 +4,13 @@ use std::str::FromStr;
 
 use super::token::Token;
 use super::{ParseError, Parser, Result};
+use crate::Size;
 use crate::nest::{IndexId, Kernel, KernelId};
-use crate::sched::{HandOff, Machine, Part, Phase, Run, Scheduled, Tiles, Transpose};
+use crate::order::Scope;
+use crate::sched::{
+    Axis, Beyond, Fill, HandOff, Inner, Level, Machine, Part, Phase, Refusal, Row, Run, Scheduled, Stage, Staged,
+    Strategy, Tail, Tiles, Transpose, Variant,
+};
 
 impl FromStr for Scheduled {
     type Err = ParseError;
@@ -49,7 +54,129 @@ impl Parser<'_> {
         if self.take_word("joins") {
             joins = self.list(|p| p.index_of(&kernel))?;
         }
-        Ok(Part { of, kernel, run, joins })
+        let mut refused = vec![];
+        while self.take_word("refused") {
+            let strategy = self.named("a strategy", strategy)?;
+            self.mark(":")?;
+            refused.push((strategy, self.named("a refusal", Refusal::from_name)?));
+        }
+        let mut variants = vec![];
+        while let Some(Token::Word(word)) = self.peek()
+            && let Some(strategy) = strategy(word)
+        {
+            self.next += 1;
+            variants.push(self.variant(strategy, &kernel)?);
+        }
+        Ok(Part { of, kernel, run, joins, variants, refused })
+    }
+
+    /// A way to run a part, behind its strategy.
+    fn variant(&mut self, strategy: Strategy, kernel: &Kernel) -> Result<Variant> {
+        self.mark("{")?;
+        let at_most = if self.take_word("when") { self.numbers(&["at", "most"])? } else { vec![] };
+        let axes = self.layout(kernel)?;
+        let inner = if self.take_word("together") {
+            Inner::Together(self.number()?)
+        } else if self.take_word("row") {
+            Inner::Row(Box::new(self.row(kernel)?))
+        } else {
+            Inner::Alone
+        };
+        let mut tail = Tail::Masked;
+        if self.take_word("single") {
+            tail = Tail::Single(if self.take_word("unless") { self.numbers(&["by"])? } else { vec![] });
+        }
+        let mut stages = vec![];
+        while self.take_word("stage") {
+            let loads = self.list(Self::number)?;
+            self.word("padding")?;
+            let padding = self.number()?;
+            self.mark("{")?;
+            stages.push(Stage { loads, axes: self.layout(kernel)?, padding });
+            self.mark("}")?;
+        }
+        let resident = if self.take_word("resident") { Some(self.number()?) } else { None };
+        self.mark("}")?;
+        Ok(Variant { strategy, at_most, axes, inner, tail, stages, resident })
+    }
+
+    /// Sizes, each with some words and a number.
+    fn numbers(&mut self, words: &[&str]) -> Result<Vec<(Size, i64)>> {
+        self.list(|p| {
+            let size = p.size()?;
+            words.iter().try_for_each(|word| p.word(word))?;
+            Ok((size, p.number()?))
+        })
+    }
+
+    /// The layout of rows.
+    fn row(&mut self, kernel: &Kernel) -> Result<Row> {
+        let length = self.size()?;
+        let fill = ["whole", "beyond"].into_iter().find(|fill| self.take_word(fill));
+        let mut at_least = 0;
+        if self.take_word("at") {
+            self.word("least")?;
+            at_least = self.number()?;
+        }
+        self.mark(":")?;
+        let levels = self.list(Self::level)?;
+        let registers = if self.take_word("registers") { self.list(Self::buffer_use)? } else { vec![] };
+        let fill = match fill {
+            None => Fill::Masked,
+            Some("whole") => Fill::Whole,
+            Some(_) => {
+                self.word("others")?;
+                self.mark(":")?;
+                let levels = self.list(Self::level)?;
+                let mut staged = vec![];
+                while self.take_word("staged") {
+                    staged.push(self.staged(kernel)?);
+                }
+                Fill::Beyond(Beyond { levels, staged })
+            }
+        };
+        Ok(Row { length, levels, fill, at_least, registers: registers.into_iter().collect() })
+    }
+
+    fn staged(&mut self, kernel: &Kernel) -> Result<Staged> {
+        let buffer = self.buffer_use()?;
+        self.mark("[")?;
+        self.indices = kernel.indices.iter().map(|(id, index)| (index.name.clone(), id)).collect();
+        let rest = self.affine()?;
+        self.indices.clear();
+        self.word("by")?;
+        let step = self.size()?;
+        self.mark("]")?;
+        self.word("at")?;
+        let offset = self.number()?;
+        self.word("in")?;
+        self.word("loops")?;
+        let first = self.number()?;
+        self.word("to")?;
+        let loops = (first, self.number()?);
+        Ok(Staged { buffer, step, rest, loops, offset, sole: self.take_word("sole") })
+    }
+
+    /// The axes of a variant or stage.
+    fn layout(&mut self, kernel: &Kernel) -> Result<Vec<Axis>> {
+        let mut axes = vec![];
+        while self.take_word("axis") {
+            let indices = self.list(|p| p.index_of(kernel))?;
+            self.mark(":")?;
+            axes.push(Axis { indices, levels: self.list(Self::level)? });
+        }
+        Ok(axes)
+    }
+
+    fn level(&mut self) -> Result<Level> {
+        let named = |name: &str| Scope::ALL.into_iter().find(|scope| scope.name() == name);
+        let scope = self.named("a unit such as `block`", named)?;
+        if self.take_word("up") {
+            self.word("to")?;
+            return Ok(Level::up_to(scope, self.number()?));
+        }
+        let counted = matches!(self.peek(), Some(Token::Int(_)));
+        Ok(if counted { Level::of(scope, self.number()?) } else { Level::all(scope) })
     }
 
     fn index_of(&mut self, kernel: &Kernel) -> Result<IndexId> {
@@ -118,4 +245,9 @@ impl Parser<'_> {
         let sums = self.list(|p| p.bracketed("(", ")", Self::buffer_use))?;
         Ok(Run::Tiles(Tiles { rows, sums, height, width }))
     }
+}
+
+/// The strategy of a name.
+fn strategy(name: &str) -> Option<Strategy> {
+    Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
 }

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use super::{Printer, list, name};
+use super::{Body, Printer, list, name};
 use crate::Size;
-use crate::nest::{BufferId, Index};
-use crate::sched::{Part, Run, Scheduled};
+use crate::nest::{BufferId, Index, IndexId};
+use crate::sched::{Axis, Fill, Inner, Level, Part, Row, Run, Scheduled, Staged, Tail, Variant};
 
 impl fmt::Display for Scheduled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,6 +17,10 @@ impl fmt::Display for Scheduled {
         for part in parts {
             write!(f, "part @{} of {}: {}", name(&part.kernel.name), part.of, run(&printer, &part.run))?;
             writeln!(f, "{}", joins(part))?;
+            for (strategy, refusal) in &part.refused {
+                writeln!(f, "  refused {}: {}", strategy.name(), refusal.name())?;
+            }
+            part.variants.iter().try_for_each(|v| f.write_str(&variant(&printer, part, v)))?;
         }
         Ok(())
     }
@@ -26,8 +30,68 @@ fn joins(part: &Part) -> String {
     if part.joins.is_empty() {
         return String::new();
     }
+    format!(" joins {}", indices(part, &part.joins))
+}
+
+/// The names of some indices of a part.
+fn indices(part: &Part, ids: &[IndexId]) -> String {
     let index = |found: Option<&Index>| found.map_or_else(String::new, |index| name(&index.name));
-    format!(" joins {}", list(&part.joins, |id| index(part.kernel.indices.get(*id))))
+    list(ids, |id| index(part.kernel.indices.get(*id)))
+}
+
+/// A way to run a part.
+fn variant(printer: &Printer<'_>, part: &Part, variant: &Variant) -> String {
+    let Variant { strategy, at_most, axes, inner, tail, stages, resident } = variant;
+    let levels = |levels: &[Level]| list(levels, ToString::to_string);
+    let axis = |axis: &Axis| format!("axis {}: {}", indices(part, &axis.indices), levels(&axis.levels));
+    let numbers = |word: &str, sizes: &[(Size, i64)]| {
+        list(sizes, |(size, number)| format!("{} {word} {number}", printer.size(size)))
+    };
+    let mut lines: Vec<String> = vec![];
+    if !at_most.is_empty() {
+        lines.push(format!("when {}", numbers("at most", at_most)));
+    }
+    lines.extend(axes.iter().map(axis));
+    match inner {
+        Inner::Alone => {}
+        Inner::Together(threads) => lines.push(format!("together {threads}")),
+        Inner::Row(row) => {
+            let Row { length, levels: digits, fill, at_least, registers } = row.as_ref();
+            let fill = match fill {
+                Fill::Masked => "",
+                Fill::Whole => " whole",
+                Fill::Beyond(_) => " beyond",
+            };
+            let least = if *at_least > 0 { format!(" at least {at_least}") } else { String::new() };
+            lines.push(format!("row {}{fill}{least}: {}", printer.size(length), levels(digits)));
+            if !registers.is_empty() {
+                let registers: Vec<BufferId> = registers.iter().copied().collect();
+                lines.push(format!("registers {}", list(&registers, |id| printer.buffer_name(*id))));
+            }
+            if let Some(beyond) = row.beyond() {
+                lines.push(format!("others: {}", levels(&beyond.levels)));
+            }
+            for Staged { buffer, step, rest, loops, offset, sole } in row.staged() {
+                let sole = if *sole { " sole" } else { "" };
+                let body = Body { indices: &part.kernel.indices, values: &part.kernel.values };
+                let (rest, step) = (printer.affine(&body, rest), printer.size(step));
+                let at = format!("at {offset} in loops {} to {}", loops.0, loops.1);
+                lines.push(format!("staged {}[{rest} by {step}] {at}{sole}", printer.buffer_name(*buffer)));
+            }
+        }
+    }
+    if let Tail::Single(unless) = tail {
+        let unless = if unless.is_empty() { String::new() } else { format!(" unless {}", numbers("by", unless)) };
+        lines.push(format!("single{unless}"));
+    }
+    for stage in stages {
+        lines.push(format!("stage {} padding {} {{", list(&stage.loads, ToString::to_string), stage.padding));
+        lines.extend(stage.axes.iter().map(|a| format!("  {}", axis(a))));
+        lines.push("}".to_owned());
+    }
+    lines.extend(resident.map(|blocks| format!("resident {blocks}")));
+    let lines: String = lines.into_iter().map(|line| format!("    {line}\n")).collect();
+    format!("  {} {{\n{lines}  }}\n", strategy.name())
 }
 
 /// How a part runs.

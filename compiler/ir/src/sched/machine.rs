@@ -29,6 +29,42 @@ pub struct Machine {
     pub jams: i64,
     /// The maximum number of operations of a kernel, with functions inlined, if there is a limit.
     pub operations: Option<usize>,
+    /// The units that strategies lay loops out on, if it is a GPU.
+    pub gpu: Option<Gpu>,
+}
+
+/// The units of a GPU that strategies lay loops out on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// The threads of a warp, and the most of a block.
+    pub warp: i64,
+    /// See `warp`.
+    pub most_threads: i64,
+    /// The blocks of a cluster.
+    pub cluster: i64,
+    /// The threads of a block of threads that work independently.
+    pub threads: i64,
+    /// The most iterations of inner loops that one thread runs.
+    pub sequential: i64,
+    /// The widest access in bytes, and the most elements that it has.
+    pub access: (i64, i64),
+    /// The static shared memory of a block in bytes, and the part of it for reductions.
+    pub shared: i64,
+    /// See `shared`.
+    pub reductions: usize,
+    /// The side lengths of tiles in shared memory.
+    pub tiles: &'static [i64],
+    /// The width of a bank of shared memory in bytes.
+    pub bank: i64,
+    /// The rows of a stencil for a thread.
+    pub rows: i64,
+    /// With this many operations for each byte, a body is bound by computation.
+    pub heavy: usize,
+    /// The elements of a thread that it loads at a time.
+    pub at_once: i64,
+    /// Up to this many elements of a thread leave registers for all blocks that a multiprocessor
+    /// can hold, and the number of blocks then and otherwise.
+    pub registers: (i64, u32, u32),
 }
 
 /// The contractions that a target multiplies by a library or by tiles of its own.
@@ -99,6 +135,7 @@ impl Machine {
         splits_borders: true,
         jams: 4,
         operations: Some(20_000),
+        gpu: None,
     };
 
     /// One thread of a process that links an object file. (A product packs its factors, which does
@@ -122,6 +159,22 @@ impl Machine {
         splits_borders: false,
         jams: 1,
         operations: None,
+        gpu: Some(Gpu {
+            warp: 32,
+            most_threads: 1024,
+            cluster: 8,
+            threads: 256,
+            sequential: 64,
+            access: (16, 8),
+            shared: 48 << 10,
+            reductions: 40 << 10,
+            tiles: &[64, 32],
+            bank: 4,
+            rows: 8,
+            heavy: 3,
+            at_once: 8,
+            registers: (24, 8, 4),
+        }),
     };
 
     /// All of them.

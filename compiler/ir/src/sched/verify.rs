@@ -2,8 +2,12 @@
 //! before code is generated. The program with the parts as its kernels obeys those of
 //! [`crate::verify`], and each part runs in a way that its statements and its target permit.
 
-use super::{Columns, Machine, Part, Phase, Run, Scans, Scheduled, Tiles, Transpose, is_scalar, prefixes_in_chunks};
-use crate::nest::{BufferId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
+use super::{
+    Axis, Columns, Count, Level, Machine, Part, Phase, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
+    is_scalar, prefixes_in_chunks,
+};
+use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
+use crate::order::Scope;
 use crate::verify::VerifyError;
 use crate::{Dtype, Size, visit};
 
@@ -21,9 +25,13 @@ pub fn verify(scheduled: &Scheduled) -> Result {
         last = Some(part.of);
         checker.fits(&scheduled.machine)?;
         checker.run()?;
+        part.variants.iter().try_for_each(|variant| checker.variant(&scheduled.machine, variant))?;
     }
     Ok(())
 }
+
+/// The most threads of a block.
+const MOST_THREADS: i64 = 1024;
 
 /// A part that is being checked.
 struct Checker<'s> {
@@ -138,6 +146,75 @@ impl<'s> Checker<'s> {
         self.hold(t.outer + 1 < l.dims.len() && t.height > 0, "has no tiles along an index outside of the innermost")?;
         let load = |at: &usize| matches!(l.body.get(*at), Some(Statement::Let { op: Op::Load { .. }, .. }));
         self.hold(t.loads.iter().all(load), "transposes a statement that is no load")
+    }
+
+    /// Each iteration of the last statement runs once, on units that the target has.
+    fn variant(&self, machine: &Machine, variant: &Variant) -> Result {
+        let l = self.parallel()?;
+        self.hold(machine.gpu.is_some(), &format!("is laid out on units that {} has not", machine.name))?;
+        self.layout(l, &variant.axes)?;
+        self.hold(variant.threads() <= MOST_THREADS, "has more threads than fit into a block")?;
+        if let Tail::Single(unless) = &variant.tail {
+            self.hold(unless.iter().all(|(_, of)| *of > 0), "needs a size to be a multiple of less than 1")?;
+        }
+        if let Some(row) = variant.row() {
+            self.row(l, row)?;
+        }
+        for stage in &variant.stages {
+            let load = |at: &usize| matches!(l.body.get(*at), Some(Statement::Let { op: Op::Load { .. }, .. }));
+            self.hold(stage.loads.iter().all(load), "stages a statement that is no load")?;
+            self.layout(l, &stage.axes)?;
+            // The threads of a block copy what the same block reads.
+            let same = |axis: &Axis| {
+                let of_block = |other: &&Axis| other.indices == axis.indices && other.of_block() == axis.of_block();
+                stage.axes.iter().any(|other| of_block(&other))
+            };
+            self.hold(variant.axes.iter().all(same), "stages other elements than its block reads")?;
+            self.hold(stage.threads() == variant.threads(), "stages with another number of threads than it has")?;
+        }
+        Ok(())
+    }
+
+    /// The loops of an iteration are rows of one length, with a layout that covers it.
+    fn row(&self, l: &Loop, row: &Row) -> Result {
+        let mut loops = l.body.iter().filter_map(as_loop);
+        let same =
+            loops.all(|inner| matches!(inner.dims.as_slice(), [(_, extent)] if extent.as_size() == Some(&row.length)));
+        self.hold(same, "has rows of another length than their layout")?;
+        let threads =
+            row.levels.iter().all(|level| !matches!(level.scope, Scope::Vector | Scope::Memory | Scope::Grid));
+        let most = |level: &Level| level.most().is_some_and(|n| n > 0 && n.count_ones() == 1);
+        let one = row.levels.iter().filter(|level| matches!(level.count, Count::UpTo(_))).count() <= 1;
+        self.hold(threads && one && row.levels.iter().all(most), "has rows on units that hold no rows")?;
+        let scratch = |id: &BufferId| self.program.buffers.get(*id).is_some_and(|b| b.role == Role::Scratch);
+        self.hold(row.registers.iter().all(scratch), "keeps arrays in registers that outlive the rows")?;
+        let Some(beyond) = row.beyond() else { return Ok(()) };
+        let exactly = |level: &Level| matches!(level.count, Count::Exactly(n) if n > 0);
+        let all = matches!(beyond.levels.split_last(), Some((last, before))
+            if last.count == Count::Any && last.scope == Scope::Memory && before.iter().all(exactly));
+        self.hold(all, "has elements beyond the registers that no unit takes")
+    }
+
+    /// Axes cover every index of a loop once, and their digits are in order.
+    fn layout(&self, l: &Loop, axes: &[Axis]) -> Result {
+        let mut covered: Vec<IndexId> = vec![];
+        for Axis { indices, levels } in axes {
+            let dims: Vec<_> = l.dims.iter().map(|(index, _)| *index).collect();
+            let adjacent = !indices.is_empty() && dims.windows(indices.len()).any(|w| w == indices);
+            self.hold(adjacent, "has an axis of indices that are apart")?;
+            covered.extend(indices);
+            let Some((last, before)) = levels.split_last() else { return self.fail("has an axis without levels") };
+            let exactly = |level: &Level| matches!(level.count, Count::Exactly(n) if n > 0);
+            let counted = before.iter().all(|level| exactly(level) && level.scope != Scope::Grid);
+            self.hold(counted && last.count == Count::Any, "has a level without a number below another")?;
+            let lanes = levels.iter().skip(1).all(|level| level.scope != Scope::Vector);
+            let all = matches!(last.scope, Scope::Grid | Scope::Memory);
+            self.hold(lanes && all, "has levels in an order that no unit has")?;
+        }
+        covered.sort();
+        let mut all: Vec<_> = l.dims.iter().map(|(index, _)| *index).collect();
+        all.sort();
+        self.hold(covered == all, "has iterations that run twice or never")
     }
 
     fn tiles(&self, tiles: &Tiles) -> Result {
