@@ -1,6 +1,6 @@
-//! Lays loops out on the units of a GPU: threads, blocks, vectors. Strategies are asked in the order
-//! of this table, and the first one that applies makes the variant of a part. The refusals of those
-//! before are kept for reports.
+//! Lays loops out on the units of a GPU: threads, blocks, vectors. Strategies are asked in the
+//! order of this table, and the first one that applies makes the variants of a part. Reports show
+//! the refusals of those before.
 //!
 //! | strategy | lays out |
 //! |---|---|

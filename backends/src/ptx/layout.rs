@@ -1,4 +1,5 @@
-//! Loops that a strategy of the schedule has laid out on threads and blocks ([`ir::sched::Variant`]).
+//! Loops that a strategy of the schedule has laid out on threads and blocks
+//! ([`ir::sched::Variant`]).
 
 use ir::nest::{Loop, Statement};
 use ir::order::Scope;

@@ -1,5 +1,5 @@
-//! The part of long rows that does not fit into registers, in dynamic shared memory. Values that one
-//! loop of a row loads or computes then need not go through global memory for the next one.
+//! The part of long rows that does not fit into registers, in dynamic shared memory. Values that
+//! one loop of a row loads or computes then need not go through global memory for the next one.
 //!
 //! Loads are prefetched into their slots with `cp.async` at the start of the row, without going
 //! through registers.

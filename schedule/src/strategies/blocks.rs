@@ -1,4 +1,4 @@
-//! An iteration for each block, whose threads go through its loops together.
+//! An iteration for each block: its threads go through the loops together.
 
 use ir::order::{LANES, Scope};
 use ir::sched::ordered::{has_ordered, stores_too};

@@ -171,8 +171,8 @@ pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<K
     (linear.values.is_empty() && !coefficient.is_zero()).then_some((buffer, coefficient, rest))
 }
 
-/// Finds scratch that one loop stores and other loops load at the same elements, so that each thread
-/// only reads what it has written itself.
+/// Finds scratch that one loop stores and other loops load at the same elements, so that each
+/// thread only reads what it has written itself.
 fn in_registers(program: &Program, row: &Block) -> BTreeSet<BufferId> {
     let mut keys: BTreeMap<BufferId, BTreeSet<Option<Key>>> = BTreeMap::new();
     let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Loops along memory: each thread takes several adjacent iterations, with accesses that are as wide
-//! as the machine has them. A block takes as many iterations as its threads do together. At the end
+//! Loops along memory: each thread takes several adjacent iterations, with accesses as wide as the
+//! machine has them. A block takes as many iterations as its threads do together. At the end
 //! of the range, or if the rows are not aligned to vectors, its threads take one at a time.
 
 use ir::Size;

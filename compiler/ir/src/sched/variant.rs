@@ -29,9 +29,9 @@ pub struct Variant {
     pub at_most: Vec<(Size, i64)>,
     /// The layout of its parallel loop.
     pub axes: Vec<Axis>,
-    /// What runs an iteration.
+    /// Who runs an iteration.
     pub inner: Inner,
-    /// What happens to the iterations at the end of a range that do not fill the units of an axis.
+    /// How the iterations at the end of a range run, if they do not fill the units of an axis.
     pub tail: Tail,
     /// The copies of elements that a block makes for its iterations before it runs them.
     pub stages: Vec<Stage>,
@@ -40,7 +40,7 @@ pub struct Variant {
     pub resident: Option<u32>,
 }
 
-/// What runs an iteration of the parallel loop, with the loops that it contains.
+/// Who runs an iteration of the parallel loop, with the loops that it contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inner {
     /// One thread.
@@ -80,7 +80,7 @@ pub enum Count {
     Any,
 }
 
-/// What happens where a range ends.
+/// How the iterations at the end of a range run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// Units without an iteration do nothing.
@@ -95,7 +95,7 @@ pub enum Tail {
 pub struct Stage {
     /// The loads, by their statements in the body.
     pub loads: Vec<usize>,
-    /// Which threads copy the elements of which iterations.
+    /// The threads that copy the elements of each iteration.
     pub axes: Vec<Axis>,
     /// How far the rows of a copy are apart beyond their length, in bytes, at least an element.
     /// This shifts the rows against each other, so that accesses down a column go to different
@@ -108,7 +108,7 @@ pub struct Stage {
 pub enum Strategy {
     /// Square tiles, which a block reads along memory and writes along memory.
     Tiles,
-    /// Columns of a few rows for each thread, whose loads overlap.
+    /// A few rows of a column for each thread, with loads that overlap.
     Stencil,
     /// Several adjacent iterations for each thread.
     Vectors,
@@ -118,7 +118,7 @@ pub enum Strategy {
     Strips,
     /// Rows in the registers of a warp, a block or a cluster.
     Rows,
-    /// An iteration for each block, whose threads go through its loops together.
+    /// An iteration for each block: its threads go through the loops together.
     Blocks,
 }
 
@@ -131,7 +131,7 @@ pub enum Refusal {
     InPlace,
     /// The elements do not fit into the shared memory of a block.
     TooLarge,
-    /// The loop does not have exactly two indices whose extents are sizes.
+    /// The loop does not have exactly two indices with sizes as extents.
     NotTwoIndices,
     /// No two loads of one array are a constant distance apart.
     NoOverlap,
@@ -174,7 +174,7 @@ const REFUSALS: [(Refusal, &str); 14] = [
 ];
 
 impl Variant {
-    /// A variant for all sizes, whose iterations one thread runs.
+    /// A variant for all sizes. One thread runs an iteration.
     pub fn new(strategy: Strategy, axes: Vec<Axis>) -> Variant {
         let (at_most, stages) = (vec![], vec![]);
         Variant { strategy, at_most, axes, inner: Inner::Alone, tail: Tail::Masked, stages, resident: None }
