@@ -56,6 +56,7 @@ pub(crate) mod codes {
         NO_GPU = 260, "no GPU that can be used";
         GPU = 261, "a GPU that failed";
         LEFT_OUT = 262, "a device that this build leaves out";
+        NO_CUDA_C = 263, "a kernel that cannot be written as CUDA C yet";
         FAULT = 299, "a fault of Fuseloop itself";
     }
 }
@@ -89,6 +90,7 @@ impl CompileError {
             codes::LEFT_OUT => Some("build `fuseloop` with that feature, or choose another device".to_owned()),
             codes::NO_GPU | codes::GPU => Some("everything runs on the CPU too, with the same bits".to_owned()),
             codes::LOOP_FORM => Some("let one loop take the steps of all indices, outside of any `if`".to_owned()),
+            codes::NO_CUDA_C => Some("`build --emit ptx` writes every function".to_owned()),
             codes::TOO_DEEP => Some("name inner reductions as arrays, with `let`: they are computed before".to_owned()),
             _ => Some("split the function into several, called one after the other".to_owned()),
         };
@@ -151,6 +153,21 @@ impl From<ScheduleError> for CompileError {
 impl From<backends::cpu::CompileError> for CompileError {
     fn from(error: backends::cpu::CompileError) -> CompileError {
         CompileError::of(codes::FAULT, error.to_string())
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl From<backends::cuda_c::Error> for CompileError {
+    fn from(error: backends::cuda_c::Error) -> CompileError {
+        let backends::cuda_c::Error::Unsupported { what, origins } = error else {
+            return CompileError::of(codes::FAULT, error.to_string());
+        };
+        let message = format!("a kernel has {what}, which cannot be written as CUDA C yet");
+        let mut error = CompileError::of(codes::NO_CUDA_C, message);
+        if let Some(origin) = origins.iter().find(|origin| origin.end > 0) {
+            error.report.labels = place(&(origin.start as usize..origin.end as usize), "");
+        }
+        error
     }
 }
 

@@ -343,6 +343,11 @@ impl<'a> Function<'a> {
             let scheduled = schedule(&compiled.program, Machine::CPU)?;
             Ok(backends::cpu::listing(&scheduled, options.simd, listing)?)
         };
+        #[cfg(feature = "gpu")]
+        let noted = |origins: &[ir::Origin]| {
+            let written = origins.iter().filter(|origin| origin.end > 0);
+            self.program.source.lines_of(written.map(|origin| origin.start as usize))
+        };
         Ok(match emit {
             Emit::Ir => compiled.program.to_string(),
             Emit::Schedule => schedule(&compiled.program, options.device.machine())?.to_string(),
@@ -352,13 +357,17 @@ impl<'a> Function<'a> {
             Emit::Ptx => {
                 let scheduled = schedule(&compiled.program, Machine::PTX)?;
                 let module = backends::ptx::Module::compile_with(&scheduled, options.math(&self.entry.checked))?;
-                module.annotated(|origins| {
-                    let written = origins.iter().filter(|origin| origin.end > 0);
-                    self.program.source.lines_of(written.map(|origin| origin.start as usize))
-                })
+                module.annotated(noted)
+            }
+            #[cfg(feature = "gpu")]
+            Emit::Cuda => {
+                let scheduled = schedule(&compiled.program, Machine::PTX)?;
+                backends::cuda_c::Module::new(&scheduled)?.text(noted)?
             }
             #[cfg(not(feature = "gpu"))]
             Emit::Ptx => return Err(CompileError::left_out("PTX", "gpu")),
+            #[cfg(not(feature = "gpu"))]
+            Emit::Cuda => return Err(CompileError::left_out("CUDA C", "gpu")),
         })
     }
 
@@ -427,6 +436,9 @@ pub enum Emit {
     Asm,
     /// PTX for NVIDIA's GPUs, with the source lines that each kernel computes as comments.
     Ptx,
+    /// CUDA C that people can read, with the same bits as the PTX, and with names and lines of the
+    /// source. Kernels with reductions are error E0263.
+    Cuda,
 }
 
 #[cfg(feature = "reports")]

@@ -1,13 +1,13 @@
 //! Fuseloop's code generators and their run time: verified loop nests in, running machine code out.
 //!
 //! `cpu` and `ptx` generate code for the parts that the passes of `schedule` split kernels into;
-//! `cuda` runs the code that `ptx` generates. The engines share the other modules: `fold` analyses
-//! reductions, `slots` assigns memory to temporaries, `pages` allocates zeroed memory, and `call`
-//! checks the arrays of a call.
+//! `cuda` runs the code that `ptx` generates, and `cuda_c` writes the same for people. The engines
+//! share the other modules: `fold` analyses reductions, `slots` assigns memory to temporaries,
+//! `pages` allocates zeroed memory, and `call` checks the arrays of a call.
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `gpu` | `ptx` and `cuda`: code for CUDA devices, and their driver |
+//! | `gpu` | `ptx`, `cuda_c` and `cuda`: code for CUDA devices, and their driver |
 //! | `objects` | `cpu::object`: object files for C |
 
 pub mod abi;
@@ -15,6 +15,8 @@ mod call;
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod cuda;
+#[cfg(feature = "gpu")]
+pub mod cuda_c;
 mod error;
 pub mod float_mode;
 mod fold;

@@ -26,14 +26,14 @@ pub struct Arguments {
     /// Sizes, by their names in the source: the description next to PTX is of launches for these
     #[arg(value_name = "SIZE=N", value_parser = arguments::name_and_size)]
     sizes: Vec<(String, i64)>,
-    /// A function; may be repeated [default: all functions; for ptx, ir, schedule and clif on
-    /// standard output, main or the only one]
+    /// A function; may be repeated [default: all functions; for ptx, cuda, ir, schedule and clif
+    /// on standard output, main or the only one]
     #[arg(long = "fn", value_name = "NAME")]
     functions: Vec<String>,
     /// The kind of output
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     emit: Vec<EmitName>,
-    /// The file to write, or a folder for PROGRAM.o, .h and .s, FUNCTION.ptx with .json, .ir,
+    /// The file to write, or a folder for PROGRAM.o, .h and .s, FUNCTION.ptx with .json, .cu, .ir,
     /// .schedule and .clif if there is one of that name or several files are written [default:
     /// standard output]
     #[arg(short, long = "output", value_name = "PATH")]
@@ -77,6 +77,8 @@ enum EmitName {
     /// PTX, with the source lines that each kernel computes as comments, and a JSON file that
     /// describes how to launch it
     Ptx,
+    /// CUDA C for people to read, with the same bits as the PTX
+    Cuda,
     /// The loop nests, after fusion
     Ir,
     /// The parts that kernels are cut into, and how each of them runs on the device
@@ -167,6 +169,7 @@ fn outputs(arguments: &Arguments, program: &Program) -> Result<Vec<Output>, Fail
                 continue;
             }
             EmitName::Ptx => (Emit::Ptx, "ptx"),
+            EmitName::Cuda => (Emit::Cuda, "cu"),
             EmitName::Ir => (Emit::Ir, "ir"),
             EmitName::Schedule => (Emit::Schedule, "schedule"),
             EmitName::Clif => (Emit::Clif, "clif"),

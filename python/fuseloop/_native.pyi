@@ -103,7 +103,7 @@ class Function:
         """Measures the function with and without fusion. A size that is not given is made large."""
     def check(self) -> str:
         """Checks that the function compiles, and gives its signature."""
-    def emit(self, stage: Literal["ir", "schedule", "clif", "asm", "ptx"]) -> str:
+    def emit(self, stage: Literal["ir", "schedule", "clif", "asm", "ptx", "cuda"]) -> str:
         """The function as text at a later stage: `ir`, `schedule`, `clif`, `asm` or `ptx`."""
 
 @final

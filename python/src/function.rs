@@ -285,7 +285,7 @@ impl Function {
         Ok(self.signature())
     }
 
-    /// The function as text at a later stage: `ir`, `schedule`, `clif`, `asm` or `ptx`.
+    /// The function as text at a later stage: `ir`, `schedule`, `clif`, `asm`, `ptx` or `cuda`.
     fn emit(&self, py: Python<'_>, stage: &str) -> PyResult<String> {
         let emit = match stage {
             "ir" => Emit::Ir,
@@ -293,11 +293,12 @@ impl Function {
             "clif" => Emit::Clif,
             "asm" => Emit::Asm,
             "ptx" => Emit::Ptx,
+            "cuda" => Emit::Cuda,
             _ => {
                 return Err(error::refused(
                     py,
                     format!("there is no stage `{stage}`"),
-                    "name ir, schedule, clif, asm or ptx",
+                    "name ir, schedule, clif, asm, ptx or cuda",
                 ));
             }
         };

@@ -88,6 +88,15 @@ impl Grid {
         Grid { axes: vec![(extents, each)], cluster: 1 }
     }
 
+    /// That of a loop that is laid out.
+    fn of(l: &Loop, layout: &sched::Variant, cluster: u32) -> Grid {
+        let extents = |axis: &Axis| {
+            let of = |index| l.dims.iter().find(|(other, _)| other == index)?.1.as_size().cloned();
+            axis.indices.iter().map(of).collect::<Option<Vec<Size>>>()
+        };
+        Grid { axes: layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect(), cluster }
+    }
+
     /// A single block.
     fn one() -> Grid {
         Grid { axes: vec![], cluster: 1 }
@@ -117,6 +126,27 @@ impl Module {
             });
         }
         Ok(Module { program: program.clone(), kernels })
+    }
+
+    /// Puts a kernel of another compiler in place of the variants of a part, for its last layout,
+    /// which one thread runs an iteration of.
+    pub(crate) fn replace(&mut self, number: usize, part: &Part, name: &str, ptx: &str, arguments: &[Argument]) {
+        let (Some((_, Statement::Loop(l))), Some(layout)) = (part.root(), part.variants.last()) else { return };
+        let entry = ptx.find(".visible .entry").map_or(ptx, |at| &ptx[at..]);
+        self.kernels[number].variants = vec![Variant {
+            name: name.to_owned(),
+            text: entry.to_owned(),
+            target: Target::Sm80,
+            shared: 0,
+            more: 0,
+            arguments: arguments.to_vec(),
+            grid: Grid::of(l, layout, 1),
+            scratch_scope: ScratchScope::Thread,
+            columns: None,
+            threads: u32::try_from(layout.threads()).unwrap_or(MAX_THREADS),
+            at_most: vec![],
+            rows: None,
+        }];
     }
 
     /// The oldest device that can run all kernels, in each of their variants.
@@ -264,12 +294,7 @@ fn laid_out(
         e.mapping.cluster = layout.row().and_then(|row| u32::try_from(row.blocks()).ok()).unwrap_or(1);
     }
     e.laid_out(before, l, layout);
-    let extents = |axis: &Axis| {
-        let of = |index| l.dims.iter().find(|(other, _)| other == index)?.1.as_size().cloned();
-        axis.indices.iter().map(of).collect::<Option<Vec<Size>>>()
-    };
-    let axes = layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect();
-    let grid = Grid { axes, cluster: e.mapping.cluster };
+    let grid = Grid::of(l, layout, e.mapping.cluster);
     let rows = layout.row().map(|row| Rows {
         layout: row.clone(),
         of_block: layout.threads() / row.most_threads(),

@@ -77,6 +77,7 @@ impl std::fmt::Display for Target {
 
 pub use crate::settings::{Math, Phases};
 pub use compile::Module;
+pub(crate) use emit::Argument;
 pub use plan::{Plan, Planned, Word};
 pub(crate) use resident::{Resident, ResidentCall};
 pub use run::{Device, Facts, Launch, RunError, Runner};

@@ -1,5 +1,5 @@
-//! Loops that are laid out in rows: each thread has the same elements in all loops of a row, so that
-//! its registers keep the values that one loop loads or computes for the next.
+//! Loops that are laid out in rows: each thread has the same elements in all loops of a row, so its
+//! registers keep the values that one loop loads or computes for the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

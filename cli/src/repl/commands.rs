@@ -25,7 +25,7 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 21] = [
+pub const COMMANDS: [Command; 22] = [
     Command {
         name: "help",
         takes: "[NAME]",
@@ -73,6 +73,12 @@ pub const COMMANDS: [Command; 21] = [
         takes: "EXPR",
         does: "its code for NVIDIA's GPUs",
         run: |repl, text| emit(repl, text, Emit::Ptx),
+    },
+    Command {
+        name: "cuda",
+        takes: "EXPR",
+        does: "its code for NVIDIA's GPUs, as CUDA C for people to read",
+        run: |repl, text| emit(repl, text, Emit::Cuda),
     },
     Command { name: "time", takes: "EXPR", does: "how long each stage takes, and the run", run: time },
     Command { name: "bench", takes: "EXPR [SIZE=N ...]", does: "measures it with fusion and without", run: bench },

@@ -174,7 +174,7 @@ fn sessions_with_the_examples_show_what_happens() {
     std::os::unix::fs::symlink(root().canonicalize().unwrap().join("examples"), folder.path().join("examples"))
         .unwrap();
     let mut faults = vec![];
-    for name in ["README.md", "docs/fusion.md", "docs/schedules.md"] {
+    for name in ["README.md", "docs/fusion.md", "docs/gpu.md", "docs/schedules.md"] {
         let path = root().join(name);
         let page = std::fs::read_to_string(&path).unwrap();
         let played = played(&page, folder.path());

@@ -154,7 +154,7 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         5 | 6 => drawn.swap_remove(0),
         _ => drawn.swap_remove(1),
     };
-    let is_public = !matches!(engine, Engine::Ptx | Engine::Source);
+    let is_public = !matches!(engine, Engine::Ptx | Engine::CudaC | Engine::Source);
     let takes_integers = program.params.iter().any(|param| param.shape.is_empty() && param.ty.is_int());
     let object_once_in = if takes_integers { INTEGERS_OBJECT_ONCE_IN } else { OBJECT_ONCE_IN };
     let ships = program.constructs.contains("library function");
@@ -185,7 +185,7 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
         true => IN_CHUNKS_LONG_ONCE_IN,
         false => LONG_ONCE_IN,
     };
-    if below(once_in * if engine == Engine::Ptx { EMULATED_LONGER } else { 1 }) == 0 {
+    if below(once_in * if matches!(engine, Engine::Ptx | Engine::CudaC) { EMULATED_LONGER } else { 1 }) == 0 {
         numbers.push(2 + below(2) as u64);
     }
     if through == Through::Object {

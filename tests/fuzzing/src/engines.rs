@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use backends::cpu::{self, MemoryRegime, RunError as CpuError, Simd};
 use backends::cuda::{Gpu, Loaded};
+use backends::cuda_c;
 use backends::ptx::{self, Runner};
 use compiler::pipeline::{self, Options, PipelineError};
 use grammar::Diagnostic;
@@ -25,6 +26,7 @@ use ir::visit::for_each_statement;
 use schedule::schedule_with;
 
 use crate::emulated::Emulated;
+use crate::nvrtc;
 
 /// A function of a source, ready to run on every engine, fused in several ways.
 pub struct Compiled {
@@ -74,6 +76,9 @@ pub enum Engine {
     Cpu(usize, Simd),
     /// PTX on the emulator.
     Ptx,
+    /// CUDA C, as far as it covers the kernels, on the emulator. NVIDIA's run-time compiler has to
+    /// be there.
+    CudaC,
     /// PTX on this machine's first CUDA device.
     Gpu,
 }
@@ -104,6 +109,7 @@ impl fmt::Display for Engine {
                 write!(f, "cpu:{threads}:{name}")
             }
             Engine::Ptx => f.write_str("emulator"),
+            Engine::CudaC => f.write_str("cuda-c"),
             Engine::Gpu => f.write_str("gpu"),
         }
     }
@@ -119,6 +125,7 @@ impl std::str::FromStr for Engine {
             "source" => Engine::Source,
             "interp" => Engine::Nest,
             "emulator" => Engine::Ptx,
+            "cuda-c" => Engine::CudaC,
             "gpu" => Engine::Gpu,
             _ => {
                 let rest = text.strip_prefix("cpu:").and_then(|rest| rest.split_once(':'));
@@ -267,6 +274,15 @@ impl Form {
         ptx::Module::compile(&self.scheduled(Machine::PTX)?).map_err(|error| error.to_string())
     }
 
+    /// The same with kernels that are written in CUDA C, as far as it covers them.
+    fn by_cuda_c(&self) -> Result<ptx::Module, String> {
+        let mut module = self.for_gpu()?;
+        let scheduled = self.scheduled(Machine::PTX)?;
+        let written = cuda_c::Module::new(&scheduled).map_err(|error| error.to_string())?;
+        written.compile_into(&mut module, nvrtc::compile)?;
+        Ok(module)
+    }
+
     /// Calls the function on one engine.
     pub fn run(&self, checked: &Checked, engine: Engine, inputs: &[ArrayRef<'_>]) -> Outcome {
         match engine {
@@ -308,8 +324,9 @@ impl Form {
                 };
                 self.run_guarded(module, threads, inputs)
             }
-            Engine::Ptx => {
-                let module = match self.for_gpu() {
+            Engine::Ptx | Engine::CudaC => {
+                let module = if engine == Engine::Ptx { self.for_gpu() } else { self.by_cuda_c() };
+                let module = match module {
                     Ok(module) => module,
                     Err(error) => return Outcome::Broken(error),
                 };
@@ -485,7 +502,10 @@ pub fn hold_on(
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in engines.iter().filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Ptx | Engine::Gpu)) {
+        for engine in engines
+            .iter()
+            .filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Ptx | Engine::CudaC | Engine::Gpu))
+        {
             holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }

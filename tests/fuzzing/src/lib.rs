@@ -30,6 +30,7 @@ pub mod judge;
 pub mod library;
 pub mod linked;
 pub mod numpy;
+mod nvrtc;
 pub mod objects;
 pub mod plans;
 pub mod reduce;

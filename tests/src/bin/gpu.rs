@@ -1,6 +1,7 @@
-//! Runs random programs on this machine's first CUDA device, or on the emulator, and compares them
-//! with the interpreters: `gpu [emulated] [PROGRAMS] [SEED]`; or runs every function of some files:
-//! `gpu [emulated] examples/softmax.fl ...`. Failures are shown as they were drawn, and counted.
+//! Runs random programs on this machine's first CUDA device, on the emulator, or there as CUDA C
+//! that NVIDIA's run-time compiler has compiled, and compares them with the interpreters: `gpu
+//! [emulated | cuda-c] [PROGRAMS] [SEED]`; or runs every function of some files: `gpu [emulated |
+//! cuda-c] examples/softmax.fl ...`. Failures are shown as they were drawn, and counted.
 
 use std::time::Instant;
 
@@ -19,12 +20,13 @@ const SHOWN: usize = 5;
 
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let engine = if arguments.first().is_some_and(|first| first == "emulated") {
-        arguments.remove(0);
-        Engine::Ptx
-    } else {
-        Engine::Gpu
+    let named = match arguments.first().map(String::as_str) {
+        Some("emulated") => Some(Engine::Ptx),
+        Some("cuda-c") => Some(Engine::CudaC),
+        _ => None,
     };
+    arguments.drain(..usize::from(named.is_some()));
+    let engine = named.unwrap_or(Engine::Gpu);
     if arguments.iter().any(|argument| argument.ends_with(".fl")) {
         files(&arguments, engine);
     }

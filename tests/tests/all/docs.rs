@@ -12,7 +12,7 @@ use tests::page::blocks;
 
 /// Codes with no example on their page: no user program should give them, only one in Rust, or only
 /// with a GPU.
-const NO_EXAMPLE: &[u16] = &[212, 242, 243, 260, 261, 262, 299];
+const NO_EXAMPLE: &[u16] = &[212, 242, 243, 260, 261, 262, 263, 299];
 
 /// Codes with a session with files as their example, which `cli/tests/sessions.rs` runs.
 const SESSIONS: [Range<u16>; 4] = [160..161, 170..171, 173..175, 300..400];

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod cancelled;
+mod cuda_c;
 mod differential;
 mod docs;
 mod ends;

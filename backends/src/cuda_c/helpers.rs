@@ -1,0 +1,216 @@
+//! Functions that kernels call. C leaves some operations undefined for some operands, and NVIDIA's
+//! compilers contract or approximate others; ours are total and exact (`ir::ops`).
+
+/// A function, or several of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Helper {
+    /// Sums, differences and products of signed integers that wrap.
+    Wrapping,
+    /// Quotients and remainders of integers.
+    Division,
+    /// Shifts by any amount.
+    Shifts,
+    /// Absolute values of signed integers.
+    Absolute,
+    /// The lesser and the greater of two numbers.
+    Extremes,
+    /// Conversions from floats to integers.
+    Saturation,
+    /// The same bits as another type.
+    Bits,
+    /// Conversions of 16-bit floats.
+    Half,
+    /// Several adjacent elements as one access.
+    Vector,
+    /// Bounds checks.
+    Checked,
+}
+
+impl Helper {
+    /// The helpers that it calls.
+    pub(super) fn needs(self) -> &'static [Helper] {
+        match self {
+            Helper::Half => &[Helper::Bits],
+            Helper::Division => &[Helper::Wrapping],
+            Helper::Wrapping
+            | Helper::Shifts
+            | Helper::Absolute
+            | Helper::Extremes
+            | Helper::Saturation
+            | Helper::Bits
+            | Helper::Vector
+            | Helper::Checked => &[],
+        }
+    }
+
+    /// Its text.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Helper::Wrapping => WRAPPING,
+            Helper::Division => DIVISION,
+            Helper::Shifts => SHIFTS,
+            Helper::Absolute => ABSOLUTE,
+            Helper::Extremes => EXTREMES,
+            Helper::Saturation => SATURATION,
+            Helper::Bits => BITS,
+            Helper::Half => HALF,
+            Helper::Vector => VECTOR,
+            Helper::Checked => CHECKED,
+        }
+    }
+}
+
+const BITS: &str = "\
+// The same bits as another type of the same width.
+template <typename To, typename From> __device__ inline To bits(From from) {
+  static_assert(sizeof(To) == sizeof(From), \"types of one width\");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+";
+
+const WRAPPING: &str = "\
+// Sums, differences and products of signed integers wrap.
+__device__ inline int add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
+__device__ inline int sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
+__device__ inline int mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
+__device__ inline long long add(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+__device__ inline long long sub(long long a, long long b) {
+  return (long long)((unsigned long long)a - (unsigned long long)b);
+}
+__device__ inline long long mul(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+";
+
+const DIVISION: &str = "\
+// By 0 the quotient and the remainder are 0, and the quotient of the least number by -1 wraps.
+__device__ inline unsigned quotient(unsigned a, unsigned b) { return b == 0 ? 0 : a / b; }
+__device__ inline unsigned remainder(unsigned a, unsigned b) { return b == 0 ? 0 : a % b; }
+__device__ inline unsigned long long quotient(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a / b; }
+__device__ inline unsigned long long remainder(unsigned long long a, unsigned long long b) { return b == 0 ? 0 : a % b; }
+__device__ inline int quotient(int a, int b) { return b == 0 || b == -1 ? mul(a, b) : a / b; }
+__device__ inline int remainder(int a, int b) { return b == 0 || b == -1 ? 0 : a % b; }
+__device__ inline long long quotient(long long a, long long b) { return b == 0 || b == -1 ? mul(a, b) : a / b; }
+__device__ inline long long remainder(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }
+";
+
+const SHIFTS: &str = "\
+// A shift by the width of a number or more, or by a negative amount, leaves 0 or the sign.
+__device__ inline unsigned left(unsigned a, unsigned by) { return by < 32 ? a << by : 0; }
+__device__ inline unsigned right(unsigned a, unsigned by) { return by < 32 ? a >> by : 0; }
+__device__ inline unsigned long long left(unsigned long long a, unsigned long long by) { return by < 64 ? a << by : 0; }
+__device__ inline unsigned long long right(unsigned long long a, unsigned long long by) { return by < 64 ? a >> by : 0; }
+__device__ inline int left(int a, int by) { return int(left(unsigned(a), unsigned(by))); }
+__device__ inline int right(int a, int by) { return a >> (unsigned(by) < 32 ? by : 31); }
+__device__ inline long long left(long long a, long long by) {
+  return (long long)left((unsigned long long)a, (unsigned long long)by);
+}
+__device__ inline long long right(long long a, long long by) { return a >> ((unsigned long long)by < 64 ? by : 63); }
+";
+
+const ABSOLUTE: &str = "\
+// The absolute value; the least number stays.
+__device__ inline int absolute(int a) { return a < 0 ? int(0 - unsigned(a)) : a; }
+__device__ inline long long absolute(long long a) { return a < 0 ? (long long)(0 - (unsigned long long)a) : a; }
+";
+
+const EXTREMES: &str = "\
+// The lesser and the greater of two numbers: NaN if either is, and -0 is below +0.
+template <typename T> __device__ inline T least(T a, T b) { return a < b ? a : b; }
+template <typename T> __device__ inline T greatest(T a, T b) { return a > b ? a : b; }
+template <> __device__ inline float least(float a, float b) {
+  float least;
+  asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(least) : \"f\"(a), \"f\"(b));
+  return least;
+}
+template <> __device__ inline float greatest(float a, float b) {
+  float greatest;
+  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(greatest) : \"f\"(a), \"f\"(b));
+  return greatest;
+}
+template <> __device__ inline double least(double a, double b) {
+  double least;
+  asm(\"min.f64 %0, %1, %2;\" : \"=d\"(least) : \"d\"(a), \"d\"(b));
+  return a != a || b != b ? __longlong_as_double(0x7ff8000000000000) : least;
+}
+template <> __device__ inline double greatest(double a, double b) {
+  double greatest;
+  asm(\"max.f64 %0, %1, %2;\" : \"=d\"(greatest) : \"d\"(a), \"d\"(b));
+  return a != a || b != b ? __longlong_as_double(0x7ff8000000000000) : greatest;
+}
+";
+
+const SATURATION: &str = "\
+// Floats truncated to integers: the nearest one that there is, and 0 for NaN.
+__device__ inline int to_int(float a) { return __float2int_rz(a); }
+__device__ inline int to_int(double a) { return a != a ? 0 : __double2int_rz(a); }
+__device__ inline unsigned to_unsigned(float a) { return __float2uint_rz(a); }
+__device__ inline unsigned to_unsigned(double a) { return a != a ? 0 : __double2uint_rz(a); }
+__device__ inline long long to_long(float a) { return a != a ? 0 : __float2ll_rz(a); }
+__device__ inline long long to_long(double a) { return a != a ? 0 : __double2ll_rz(a); }
+__device__ inline unsigned long long to_unsigned_long(float a) { return a != a ? 0 : __float2ull_rz(a); }
+__device__ inline unsigned long long to_unsigned_long(double a) { return a != a ? 0 : __double2ull_rz(a); }
+template <typename T> __device__ inline T within(T a, T least, T most) { return a < least ? least : a > most ? most : a; }
+";
+
+const HALF: &str = "\
+// 16-bit floats, as their bits.
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+__device__ inline float to_float(f16 a) {
+  float wide;
+  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(wide) : \"h\"(a.bits));
+  return wide;
+}
+__device__ inline float to_float(bf16 a) { return bits<float>(unsigned(a.bits) << 16); }
+template <typename T> __device__ inline T to_half(float a);
+template <> __device__ inline f16 to_half(float a) {
+  f16 half;
+  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(half.bits) : \"f\"(a));
+  return half;
+}
+template <> __device__ inline bf16 to_half(float a) {
+  bf16 half;
+  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(half.bits) : \"f\"(a));
+  return half;
+}
+// Rounds to odd first, so that the second rounding gives what one rounding would.
+template <typename T> __device__ inline T to_half(double a) {
+  const float cut = __double2float_rz(a);
+  return to_half<T>(double(cut) != a && a == a ? bits<float>(bits<unsigned>(cut) | 1) : cut);
+}
+template <typename T> __device__ inline T to_half(int a) { return to_half<T>(double(a)); }
+template <typename T> __device__ inline T to_half(unsigned a) { return to_half<T>(double(a)); }
+template <typename T> __device__ inline T to_half(long long a) {
+  const double cut = __ll2double_rz(a);
+  return to_half<T>(__double2ll_rz(cut) != a ? bits<double>(bits<long long>(cut) | 1) : cut);
+}
+template <typename T> __device__ inline T to_half(unsigned long long a) {
+  const double cut = __ull2double_rz(a);
+  return to_half<T>(__double2ull_rz(cut) != a ? bits<double>(bits<long long>(cut) | 1) : cut);
+}
+";
+
+const VECTOR: &str = "\
+// Adjacent elements, which one access loads or stores.
+template <typename T, int width> struct alignas(sizeof(T) * width > 16 ? 16 : sizeof(T) * width) Vector { T at[width]; };
+";
+
+const CHECKED: &str = "\
+// The first failed check of a call: its number and 1, the index and its bound.
+struct Fault { unsigned site; long long index, bound; };
+// The index, or 0 if it is out of bounds. After that nothing is loaded through an index.
+__device__ inline long long checked(long long index, long long bound, unsigned site, Fault* fault, bool& passed) {
+  if (0 <= index && index < bound) return index;
+  passed = false;
+  if (atomicCAS(&fault->site, 0u, site + 1) == 0) {
+    fault->index = index;
+    fault->bound = bound;
+  }
+  return 0;
+}
+";

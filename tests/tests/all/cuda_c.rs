@@ -1,0 +1,44 @@
+//! CUDA C as people read it. (`gpu cuda-c` holds its bits to the meaning of programs, where
+//! NVIDIA's run-time compiler is there.)
+
+use backends::cuda_c::Module;
+use insta::assert_snapshot;
+use schedule::{Machine, schedule};
+use tests::engines::compile;
+
+/// The text of a function without the functions before its kernels.
+fn written(source: &str) -> String {
+    let compiled = compile(source, "main").unwrap_or_else(|rejected| panic!("{rejected:?}"));
+    let scheduled = schedule(&compiled.forms[1].program, Machine::PTX).unwrap();
+    let text = Module::new(&scheduled).and_then(|module| module.text(|_| vec![]));
+    let text = text.unwrap_or_else(|error| format!("{error}\n"));
+    text.find("// Launch").map_or(text.clone(), |at| text[at..].to_owned())
+}
+
+#[test]
+fn kernels_read_like_their_source() {
+    let programs = [
+        // Neighbours, the end of a range, and a constant.
+        "fn main(x: f32[n], a: f32) = a * x + 1",
+        // Rows that may not be aligned, and values that several elements share.
+        "fn main(x: f32[n, m], t: f64[n]) { let out[i, j] = f64(x[i, j]) / sqrt(t[i])\n out }",
+        // Checks and gathers.
+        "fn main(x: f16[m], at: i32[n]) = x[at]",
+        // A stencil.
+        "fn main(t: f32[n + 2, m]) { let out[i < n, j < m] = t[i, j] + t[i + 1, j] - 2 * t[i + 2, j]\n out }",
+        // Tiles through shared memory.
+        "fn main(x: i32[n, m], y: i32[m, n]) { let out[i, j] = max(x[j, i], y[i, j])\n out }",
+        // A branch, a choice, a bool and a random number.
+        "fn main(x: f32[n], lo: f32) { let out[i] = if x[i] > lo && i > 2 then exp(x[i]) else x[i - i]\n out }",
+        // A loop of scalars.
+        "fn main(x: f32[n]) { let out[i] = loop v = x[i], k < 10 while v < 100 { v * v + f32(k) }\n out }",
+        // Work in place of names that C has: identifiers of their own.
+        "fn main(double: f32[n], add: i64[n]) { let short[i] = double[i] * f32(add[i] + 1)\n short }",
+        // Reductions are not covered.
+        "fn main(x: f32[n, m]) = sum(x, axis = 1)",
+        "fn main(x: f32[n]) = sum(x)",
+    ];
+    assert_snapshot!(
+        programs.map(|source| format!("// {}\n{}", source.replace('\n', " "), written(source))).join("\n")
+    );
+}
