@@ -104,7 +104,7 @@ class Function:
     def check(self) -> str:
         """Checks that the function compiles, and gives its signature."""
     def emit(self, stage: Literal["ir", "schedule", "clif", "asm", "ptx", "cuda"]) -> str:
-        """The function as text at a later stage: `ir`, `schedule`, `clif`, `asm` or `ptx`."""
+        """The function as text at a later stage: `ir`, `schedule`, `clif`, `asm`, `ptx` or `cuda`."""
 
 @final
 class Cells:
