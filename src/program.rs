@@ -437,7 +437,7 @@ pub enum Emit {
     /// PTX for NVIDIA's GPUs, with the source lines that each kernel computes as comments.
     Ptx,
     /// CUDA C that people can read, with the same bits as the PTX, and with names and lines of the
-    /// source. Kernels with reductions are error E0263.
+    /// source. Long running sums and matrix products are error E0263.
     Cuda,
 }
 

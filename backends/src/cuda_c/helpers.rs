@@ -24,6 +24,14 @@ pub(super) enum Helper {
     Vector,
     /// Bounds checks.
     Checked,
+    /// The results of chunks, joined in pairs.
+    Pairs,
+    /// Reductions by the threads of a block.
+    Together,
+    /// Reductions by one thread, by lanes.
+    Lanes,
+    /// Running reductions by one thread.
+    Running,
 }
 
 impl Helper {
@@ -32,6 +40,7 @@ impl Helper {
         match self {
             Helper::Half => &[Helper::Bits],
             Helper::Division => &[Helper::Wrapping],
+            Helper::Together | Helper::Lanes => &[Helper::Pairs],
             Helper::Wrapping
             | Helper::Shifts
             | Helper::Absolute
@@ -39,7 +48,9 @@ impl Helper {
             | Helper::Saturation
             | Helper::Bits
             | Helper::Vector
-            | Helper::Checked => &[],
+            | Helper::Checked
+            | Helper::Running
+            | Helper::Pairs => &[],
         }
     }
 
@@ -56,6 +67,10 @@ impl Helper {
             Helper::Half => HALF,
             Helper::Vector => VECTOR,
             Helper::Checked => CHECKED,
+            Helper::Pairs => PAIRS,
+            Helper::Together => TOGETHER,
+            Helper::Lanes => LANES,
+            Helper::Running => RUNNING,
         }
     }
 }
@@ -213,4 +228,120 @@ __device__ inline long long checked(long long index, long long bound, unsigned s
   }
   return 0;
 }
+";
+
+const PAIRS: &str = "\
+// The results of chunks, joined in pairs as they arrive, and those pairs in pairs.
+template <typename State> struct Pairs {
+  State levels[48];
+  long long count;
+  __device__ void begin(State nothing) {
+    count = 0;
+    for (int level = 0; level < 48; level++) levels[level] = nothing;
+  }
+  template <typename Merge> __device__ void push(State state, Merge merge) {
+    int level = 0;
+    for (long long number = count++; number & 1; number /= 2) state = merge(levels[level++], state);
+    levels[level] = state;
+  }
+  template <typename Merge> __device__ State joined(State nothing, Merge merge) const {
+    State state = nothing;
+    for (int level = 0; level < 48; level++)
+      if (count >> level & 1) state = merge(levels[level], state);
+    return state;
+  }
+};
+";
+
+const TOGETHER: &str = "\
+// A reduction by the threads of a block.
+template <typename State, int threads> struct Together {
+  State own[threads];
+  Pairs<State> pairs;
+  __device__ void begin(State nothing) {
+    __syncthreads();
+    if (threadIdx.x == 0) pairs.begin(nothing);
+    __syncthreads();
+  }
+  // Lanes of chunks: those of a chunk are folded in halves.
+  template <typename Merge> __device__ void lanes(State lane, long long chunks, Merge merge) {
+    own[threadIdx.x] = lane;
+    __syncthreads();
+    for (int apart = 64; apart > 0; apart /= 2) {
+      if (threadIdx.x % 128 < apart) own[threadIdx.x] = merge(own[threadIdx.x], own[threadIdx.x + apart]);
+      __syncthreads();
+    }
+    if (threadIdx.x == 0)
+      for (int group = 0; group < threads / 128 && group < chunks; group++) pairs.push(own[group * 128], merge);
+    __syncthreads();
+  }
+  // A result for each thread.
+  template <typename Merge> __device__ void results(State result, long long count, Merge merge) {
+    own[threadIdx.x] = result;
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int thread = 0; thread < threads && thread < count; thread++) pairs.push(own[thread], merge);
+    __syncthreads();
+  }
+  template <typename Merge> __device__ State joined(State nothing, Merge merge) const { return pairs.joined(nothing, merge); }
+};
+";
+
+const LANES: &str = "\
+// A reduction by one thread, in the order by lanes.
+template <typename State> struct Lanes {
+  State lanes[128];
+  Pairs<State> pairs;
+  int taken;
+  __device__ void begin(State nothing) {
+    pairs.begin(nothing);
+    taken = 0;
+    for (int lane = 0; lane < 128; lane++) lanes[lane] = nothing;
+  }
+  template <typename Merge> __device__ void take(State one, State nothing, Merge merge) {
+    lanes[taken % 128] = merge(lanes[taken % 128], one);
+    if (++taken == 4096) fold(nothing, merge);
+  }
+  template <typename Merge> __device__ void fold(State nothing, Merge merge) {
+    for (int apart = 64; apart > 0; apart /= 2)
+      for (int lane = 0; lane < apart; lane++) lanes[lane] = merge(lanes[lane], lanes[lane + apart]);
+    pairs.push(lanes[0], merge);
+    taken = 0;
+    for (int lane = 0; lane < 128; lane++) lanes[lane] = nothing;
+  }
+  template <typename Merge> __device__ State joined(State nothing, Merge merge) {
+    if (taken > 0) fold(nothing, merge);
+    return pairs.joined(nothing, merge);
+  }
+};
+";
+
+const RUNNING: &str = "\
+// A running reduction by one thread: in groups of 16 by doubling, and from group to group and from
+// chunk to chunk of 4,096 by what is carried on.
+template <typename State> struct Running {
+  State levels[4][16], group, chunk;
+  long long taken;
+  __device__ void begin(State nothing) {
+    for (int level = 0; level < 4; level++)
+      for (int place = 0; place < 16; place++) levels[level][place] = nothing;
+    group = chunk = nothing;
+    taken = 0;
+  }
+  template <typename Merge> __device__ State take(State one, State nothing, Merge merge) {
+    const int place = taken++ % 16;
+    State sum = one;
+    for (int level = 0; level < 4; level++) {
+      levels[level][place] = sum;
+      if (place >= 1 << level) sum = merge(levels[level][place - (1 << level)], sum);
+    }
+    const State prefix = merge(chunk, merge(group, sum));
+    if (place == 15) group = merge(group, sum);
+    if (taken % 4096 == 0) {
+      chunk = merge(chunk, group);
+      group = nothing;
+    }
+    return prefix;
+  }
+};
 ";

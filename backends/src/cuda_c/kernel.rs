@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use ir::build::Values;
-use ir::linear::Linear;
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Program, Role, SiteId, Statement, Subscript,
-    ValueId, While,
+    Block, BufferId, Extent, FunctionId, IndexId, Loop, LoopKind, Op, Program, ReducerId, Role, SiteId, Statement,
+    Subscript, ValueId, While,
 };
 use ir::rewrite::Inside;
-use ir::sched::Part;
-use ir::{Affine, Dtype, Monoid, Scalar, Size, visit};
+use ir::sched::{Part, Shared, is_flat};
+use ir::{Dtype, Monoid, Size, visit};
 
 use super::helpers::Helper;
 use super::module::Unsupported;
 use super::names::{Names, identifier};
+use super::reduce::{Prefixes, reducer_names};
 use super::scalar::{self, Level, Text};
-use crate::ptx::Argument;
+use crate::ptx::{Argument, Blocks};
 
 /// A longer expression gets a line of its own.
 const LONGEST: usize = 72;
@@ -30,24 +30,32 @@ pub(super) type Result<T = ()> = std::result::Result<T, Unsupported>;
 pub(super) struct Writer<'a> {
     pub(super) program: &'a Program,
     pub(super) part: &'a Part,
-    dtypes: &'a Values,
+    pub(super) dtypes: &'a Values,
     pub(super) helpers: BTreeSet<Helper>,
     /// Functions of the program that it calls.
     pub(super) functions: BTreeSet<FunctionId>,
+    /// Reducers of the program that it merges by.
+    pub(super) reducers: BTreeSet<ReducerId>,
+    /// The scans that are being written, by the value that each prefix defines.
+    pub(super) prefixes: BTreeMap<ValueId, Prefixes>,
     pub(super) names: Names,
     arguments: Vec<(Argument, String)>,
     /// The arrays that each thread has for itself.
-    scratch: BTreeMap<BufferId, String>,
+    pub(super) scratch: BTreeMap<BufferId, String>,
     values: SecondaryMap<ValueId, Option<Text>>,
     /// The text of each index, or none for an index that stays 0.
-    indices: BTreeMap<IndexId, Option<String>>,
+    pub(super) indices: BTreeMap<IndexId, Option<String>>,
     uses: SecondaryMap<ValueId, Uses>,
-    stored: BTreeSet<BufferId>,
+    pub(super) stored: BTreeSet<BufferId>,
     /// Loads that are only in bounds if an earlier check has passed.
     leaning: Vec<(BufferId, Vec<Subscript>)>,
     pub(super) checks: bool,
-    /// How the kernel is launched, in words.
-    pub(super) launch: String,
+    /// The threads of a block that run the current statements together, if not each thread by
+    /// itself.
+    pub(super) together: Option<i64>,
+    /// The static shared memory of reductions in bytes.
+    pub(super) shared_bytes: usize,
+    shared: Shared,
     lines: Vec<String>,
     depth: usize,
 }
@@ -75,6 +83,8 @@ impl<'a> Writer<'a> {
             dtypes: &part.kernel.values,
             helpers: BTreeSet::new(),
             functions: BTreeSet::new(),
+            reducers: BTreeSet::new(),
+            prefixes: BTreeMap::new(),
             names: Names::default(),
             arguments: vec![],
             scratch: BTreeMap::new(),
@@ -84,7 +94,9 @@ impl<'a> Writer<'a> {
             stored: visit::stores(body).into_iter().collect(),
             leaning,
             checks,
-            launch: String::new(),
+            together: None,
+            shared_bytes: 0,
+            shared: Shared::of(program, &part.kernel),
             lines: vec![],
             depth: 0,
         };
@@ -119,11 +131,43 @@ impl<'a> Writer<'a> {
         self.line(&format!("return {result};"));
         let body = self.lines.concat();
         let text = format!("{head}({}) {{\n{body}}}\n", parameters.join(", "));
-        Ok(Written { text, arguments: vec![], helpers: self.helpers, functions: self.functions })
+        Ok(self.written(text))
     }
 
-    /// The kernel with a name, for blocks of this many threads.
-    pub(super) fn finish(mut self, name: &str, threads: i64) -> Written {
+    /// The structure and the merge of a reducer.
+    pub(super) fn reducer(mut self, id: ReducerId) -> Result<Written> {
+        let reducer = &self.program.reducers[id];
+        self.dtypes = &reducer.values;
+        self.uses = uses(&reducer.body);
+        let (ty, merge) = reducer_names(&reducer.name);
+        let count = reducer.identity.len();
+        let mut fields = String::new();
+        for (number, dtype) in reducer.state().enumerate() {
+            self.helpers.extend(scalar::needs(dtype));
+            fields += &format!(" {} v{number};", scalar::name(dtype));
+        }
+        for (number, parameter) in reducer.params.iter().enumerate() {
+            let (state, field) = if number < count { ("a", number) } else { ("b", number - count) };
+            self.define(*parameter, Text::atom(format!("{state}.v{field}")));
+        }
+        self.depth = 1;
+        self.block(&reducer.body)?;
+        let results: Vec<String> = reducer.results.iter().map(|v| self.value(*v).text).collect();
+        self.line(&format!("return {ty}{{{}}};", results.join(", ")));
+        let body = self.lines.concat();
+        let text = format!("struct {ty} {{{fields} }};\n__device__ inline {ty} {merge}({ty} a, {ty} b) {{\n{body}}}\n");
+        Ok(self.written(text))
+    }
+
+    fn written(self, text: String) -> Written {
+        let arguments = self.arguments.into_iter().map(|(argument, _)| argument).collect();
+        Written { text, arguments, helpers: self.helpers, functions: self.functions, reducers: self.reducers }
+    }
+
+    /// The kernel with a name and its launch.
+    pub(super) fn finish(mut self, name: &str, launch: &Blocks) -> Written {
+        let threads = launch.threads;
+        let blocks = self.blocks_of(launch);
         // Arrays in their order in the program, then sizes.
         self.arguments.sort_by_key(|(argument, _)| match argument {
             Argument::Buffer(id) => (0, id.index()),
@@ -149,13 +193,40 @@ impl<'a> Writer<'a> {
         let parameters = if parameters.is_empty() { "long long".to_owned() } else { parameters.join(", ") };
         let body = self.lines.concat();
         let head = format!("extern \"C\" __global__ void __launch_bounds__({threads})\n{name}({parameters})");
-        let text = format!("// {}\n{head} {{\n{body}}}\n", self.launch);
-        let arguments = self.arguments.into_iter().map(|(argument, _)| argument).collect();
-        Written { text, arguments, helpers: self.helpers, functions: self.functions }
+        let plural = if blocks == "1" { "" } else { "s" };
+        let mut comments = format!("// Launch {blocks} block{plural} of {threads} threads.\n");
+        for (argument, name) in &self.arguments {
+            if let Argument::Size(size) = argument
+                && size.as_symbol().is_none()
+            {
+                let symbol = |s| self.program.symbols[s].name.as_str();
+                comments += &format!("// {name} = {}\n", size.display(&symbol));
+            }
+        }
+        let text = format!("{comments}{head} {{\n{body}}}\n");
+        self.written(text)
     }
 
-    /// Declares the arrays that each thread has for itself: a few elements are its own variables,
-    /// more are its part of an array in memory.
+    /// The number of blocks of a launch.
+    fn blocks_of(&mut self, launch: &Blocks) -> String {
+        let mut blocks = vec![];
+        for (extents, each) in &launch.axes {
+            let Some(extents) = extents else { return "some".to_owned() };
+            let extents: Vec<Text> = extents.iter().map(|extent| self.size(extent)).collect();
+            let total = extents.into_iter().reduce(|a, b| Text::infix(Level::Product, &a, "*", &b));
+            let total = total.unwrap_or_else(|| Text::atom("1"));
+            blocks.push(match each {
+                1 => total,
+                _ => Text::new(Level::Product, format!("({} + {}) / {each}", total.at(Level::Sum), each - 1)),
+            });
+        }
+        let least = if blocks.len() > 1 { Level::Atom } else { Level::Sum };
+        let blocks: Vec<String> = blocks.iter().map(|blocks| blocks.at(least)).collect();
+        if blocks.is_empty() { "1".to_owned() } else { blocks.join(" * ") }
+    }
+
+    /// Declares the arrays that each thread, or each block, has for itself: a few elements are
+    /// variables, more are a part of an array in memory.
     pub(super) fn scratch(&mut self) {
         for (id, name) in self.scratch.clone() {
             let buffer = &self.program.buffers[id];
@@ -163,11 +234,15 @@ impl<'a> Writer<'a> {
             self.helpers.extend(scalar::needs(buffer.dtype));
             let elements = shape.iter().map(Size::as_constant).product::<Option<i64>>();
             match elements.filter(|n| *n <= MOST_ELEMENTS) {
-                Some(elements) => self.line(&format!("{ty} {name}[{}];", elements.max(1))),
+                Some(elements) => {
+                    let shared = if self.together.is_some() { "__shared__ " } else { "" };
+                    self.line(&format!("{shared}{ty} {name}[{}];", elements.max(1)));
+                }
                 None => {
                     let (all, bytes) = (self.argument(&Argument::Buffer(id)), self.argument(&Argument::Stride(id)));
                     let thread = "(blockIdx.x * (long long)blockDim.x + threadIdx.x)";
-                    self.line(&format!("{ty}* {name} = ({ty}*)((char*){all} + {thread} * {bytes});"));
+                    let owner = if self.together.is_some() { "blockIdx.x" } else { thread };
+                    self.line(&format!("{ty}* {name} = ({ty}*)((char*){all} + {owner} * {bytes});"));
                 }
             }
         }
@@ -203,7 +278,7 @@ impl<'a> Writer<'a> {
         made
     }
 
-    fn type_of(&mut self, value: ValueId) -> &'static str {
+    pub(super) fn type_of(&mut self, value: ValueId) -> &'static str {
         let dtype = self.dtypes[value];
         self.helpers.extend(scalar::needs(dtype));
         scalar::name(dtype)
@@ -255,116 +330,6 @@ impl<'a> Writer<'a> {
         name
     }
 
-    /// A size: a polynomial of size names, or else an argument of its own.
-    pub(super) fn size(&mut self, size: &Size) -> Text {
-        let plain = |product: &[ir::size::Atom]| product.iter().all(|atom| matches!(atom, ir::size::Atom::Symbol(_)));
-        if size.as_constant().is_none() && !size.terms().iter().all(|(product, _)| plain(product)) {
-            return Text::atom(self.argument(&Argument::Size(size.clone())));
-        }
-        let mut terms = vec![];
-        // Names first, so that a number is added to them.
-        let (numbers, names): (Vec<_>, Vec<_>) = size.terms().iter().partition(|(product, _)| product.is_empty());
-        for (product, factor) in names.into_iter().chain(numbers) {
-            let mut factors: Vec<Text> = vec![];
-            if product.is_empty() || factor.unsigned_abs() != 1 {
-                factors.push(Text::atom(factor.unsigned_abs().to_string()));
-            }
-            for atom in product {
-                let ir::size::Atom::Symbol(symbol) = atom else { continue };
-                factors.push(Text::atom(self.argument(&Argument::Size(Size::symbol(*symbol)))));
-            }
-            let term = factors.into_iter().reduce(|a, b| Text::infix(Level::Product, &a, "*", &b));
-            terms.push((*factor < 0, term.unwrap_or_else(|| Text::atom("1"))));
-        }
-        added(terms)
-    }
-
-    /// An affine expression of sizes and indices.
-    pub(super) fn affine(&mut self, affine: &Affine<IndexId>) -> Text {
-        let mut terms = vec![];
-        for (index, coefficient) in affine.terms() {
-            let Some(Some(index)) = self.indices.get(index).cloned() else { continue };
-            let index = Text::atom(index);
-            terms.push(match coefficient.as_constant() {
-                Some(1) => (false, index),
-                Some(-1) => (true, index),
-                _ => {
-                    let coefficient = self.size(coefficient);
-                    (false, Text::infix(Level::Product, &index, "*", &Text::atom(coefficient.at(Level::Sign))))
-                }
-            });
-        }
-        let constant = affine.constant_part();
-        if !constant.is_zero() {
-            let negative = constant.as_constant().is_some_and(|n| n < 0 && n > i64::MIN);
-            let text = if negative { self.size(&-constant) } else { self.size(constant) };
-            terms.push((negative, text));
-        }
-        // Terms that are subtracted come last.
-        terms.sort_by_key(|(minus, _)| *minus);
-        added(terms)
-    }
-
-    /// An affine expression as a value. Unlike a subscript, it may wrap.
-    fn affine_value(&mut self, affine: &Affine<IndexId>) -> (Text, Option<Helper>) {
-        if let Some(constant) = affine.as_size().and_then(Size::as_constant) {
-            return (scalar::constant(Scalar::I64(constant)), None);
-        }
-        let small = |size: &Size| self.program.is_small(size);
-        if small(affine.constant_part()) && affine.terms().iter().all(|(_, coefficient)| small(coefficient)) {
-            return (self.affine(affine), None);
-        }
-        let mut sum = self.exact(affine.constant_part());
-        for (index, coefficient) in affine.terms() {
-            let Some(Some(index)) = self.indices.get(index).cloned() else { continue };
-            let coefficient = self.exact(coefficient);
-            let term = Text::call("mul", &[&Text::atom(index), &coefficient]);
-            sum = Text::call("add", &[&sum, &term]);
-        }
-        (sum, Some(Helper::Wrapping))
-    }
-
-    /// A size that the host computes, unless it is a constant.
-    fn exact(&mut self, size: &Size) -> Text {
-        match size.as_constant() {
-            Some(constant) => scalar::constant(Scalar::I64(constant)),
-            None => Text::atom(self.argument(&Argument::Size(size.clone()))),
-        }
-    }
-
-    pub(super) fn extent(&mut self, extent: &Extent) -> Text {
-        match extent {
-            Extent::Affine(affine) => self.affine(affine),
-            Extent::Value(value) => self.value(*value),
-        }
-    }
-
-    /// An element of an array.
-    pub(super) fn element(&mut self, buffer: BufferId, view: Option<&[Size]>, at: &[Subscript]) -> Text {
-        let linear = Linear::of(self.program, buffer, view, at);
-        self.element_at(buffer, &linear)
-    }
-
-    pub(super) fn element_at(&mut self, buffer: BufferId, linear: &Linear) -> Text {
-        let name = match self.scratch.get(&buffer) {
-            Some(name) => name.clone(),
-            None => self.argument(&Argument::Buffer(buffer)),
-        };
-        let mut sum = self.affine(&linear.affine);
-        for (value, stride) in &linear.values {
-            let value = self.value(*value);
-            let term = match stride.as_constant() {
-                Some(1) => value,
-                _ => {
-                    let stride = Text::atom(self.size(stride).at(Level::Sign));
-                    Text::infix(Level::Product, &value, "*", &stride)
-                }
-            };
-            sum = if sum.text == "0" { term } else { added(vec![(false, sum), (false, term)]) };
-        }
-        Text::atom(format!("{name}[{}]", sum.text))
-    }
-
     // Statements.
 
     pub(super) fn block(&mut self, block: &[Statement]) -> Result {
@@ -381,10 +346,14 @@ impl<'a> Writer<'a> {
             Statement::Store { buffer, at, value } => {
                 let element = self.element(*buffer, None, at);
                 let value = self.value(*value);
-                self.line(&format!("{} = {};", element.text, value.text));
+                self.by_first(*buffer, &format!("{} = {};", element.text, value.text));
                 Ok(())
             }
-            Statement::Scatter { buffer, at, value, monoid } => self.scatter(*buffer, at, *value, *monoid),
+            Statement::Scatter { buffer, at, value, monoid } => {
+                let text = self.scatter(*buffer, at, *value, *monoid);
+                self.by_first(*buffer, &text);
+                Ok(())
+            }
             Statement::If { condition, then, otherwise, results } => {
                 for (result, ..) in results {
                     let (name, ty) = (self.names.fresh("chosen"), self.type_of(*result));
@@ -494,7 +463,7 @@ impl<'a> Writer<'a> {
             }
             Op::Load { buffer, view, at } => (self.load(*buffer, view.as_deref(), at), None),
             Op::Check { value, bound, site } => (self.check(*value, bound, *site), Some(Helper::Checked)),
-            Op::Prefix(_) => return Err(Unsupported("a running reduction")),
+            Op::Prefix(prefix) => (self.prefix(value, prefix)?, None),
             Op::Place(_) => return Err(Unsupported("a sort")),
         };
         self.helpers.extend(helper);
@@ -534,38 +503,127 @@ impl<'a> Writer<'a> {
     }
 
     /// Merges a value into an element.
-    fn scatter(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid) -> Result {
+    fn scatter(&mut self, buffer: BufferId, at: &[Subscript], value: ValueId, monoid: Monoid) -> String {
         let element = self.element(buffer, None, at);
         let before = self.load(buffer, None, at);
         let (merged, helper) =
             scalar::binary(monoid.primitive(), self.program.buffers[buffer].dtype, &before, &self.value(value));
         self.helpers.extend(helper);
-        self.line(&format!("{} = {};", element.text, merged.text));
-        Ok(())
+        format!("{} = {};", element.text, merged.text)
     }
 
-    /// A loop that a thread runs alone.
-    fn loop_(&mut self, l: &Loop) -> Result {
-        match &l.kind {
-            LoopKind::Parallel | LoopKind::Serial => {}
-            LoopKind::Reduce(_) => return Err(Unsupported("a reduction")),
-            LoopKind::Scan => return Err(Unsupported("a running reduction")),
-            LoopKind::Keyed { .. } => return Err(Unsupported("a reduction by key")),
-            LoopKind::Sort => return Err(Unsupported("a sort")),
+    /// A store, which the first thread makes if threads run it together.
+    fn by_first(&mut self, buffer: BufferId, store: &str) {
+        if self.together.is_none() {
+            return self.line(store);
         }
-        self.nest(&l.dims, &l.body)
+        let shared = self.shared.buffers.contains(&buffer);
+        // Others may still load what it overwrites.
+        if shared || self.shared.in_place {
+            self.line("__syncthreads();");
+        }
+        self.line(&format!("if (threadIdx.x == 0) {store}"));
+        if shared {
+            self.line("__syncthreads();");
+        }
     }
 
-    fn nest(&mut self, dims: &[(IndexId, Extent)], body: &Block) -> Result {
-        let Some(((index, extent), inner)) = dims.split_first() else { return self.block(body) };
+    /// Ends statements that the threads of a block have run each for itself.
+    pub(super) fn settle(&mut self, block: &[Statement]) {
+        let stores = visit::stores(block).iter().any(|buffer| self.shared.buffers.contains(buffer));
+        if self.checks && block.iter().any(Statement::may_fault) {
+            self.line("passed = __syncthreads_and(passed);");
+        } else if stores || self.shared.in_place {
+            self.line("__syncthreads();");
+        }
+    }
+
+    /// Statements that each thread runs by itself.
+    pub(super) fn by_each<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let together = self.together.take();
+        let made = make(self);
+        self.together = together;
+        made
+    }
+
+    fn loop_(&mut self, l: &Loop) -> Result {
+        match (&l.kind, self.together) {
+            (LoopKind::Parallel, Some(threads)) => self.spread(l, threads),
+            (LoopKind::Serial, Some(_)) if is_flat(&l.body) => {
+                self.line("__syncthreads();");
+                self.nested("if (threadIdx.x == 0)", |w| w.by_each(|w| w.nest(&l.dims, &l.body)))?;
+                self.line("__syncthreads();");
+                self.settle(&l.body);
+                Ok(())
+            }
+            (LoopKind::Parallel | LoopKind::Serial, _) => self.nest(&l.dims, &l.body),
+            (LoopKind::Reduce(reductions), Some(threads)) => self.reduce_together(l, reductions, threads),
+            (LoopKind::Reduce(reductions), None) => self.reduce_alone(l, reductions),
+            (LoopKind::Scan, Some(_)) => {
+                self.line("__syncthreads();");
+                self.nested("if (threadIdx.x == 0)", |w| w.by_each(|w| w.scan_alone(l)))?;
+                self.line("__syncthreads();");
+                self.settle(&l.body);
+                Ok(())
+            }
+            (LoopKind::Scan, None) => self.scan_alone(l),
+            (LoopKind::Keyed { .. }, _) => Err(Unsupported("a reduction by key")),
+            (LoopKind::Sort, _) => Err(Unsupported("a sort")),
+        }
+    }
+
+    pub(super) fn nest(&mut self, dims: &[(IndexId, Extent)], body: &Block) -> Result {
+        self.nest_with(dims, |w| w.block(body))
+    }
+
+    /// Loops over dims around what a function writes.
+    pub(super) fn nest_with(&mut self, dims: &[(IndexId, Extent)], body: impl FnOnce(&mut Self) -> Result) -> Result {
+        let Some(((index, extent), inner)) = dims.split_first() else { return body(self) };
         let (name, extent) = (self.index_name(*index), self.extent(extent));
         self.bind(*index, Some(name.clone()));
         let head = format!("for (long long {name} = 0; {name} < {}; {name}++)", extent.at(Level::Sum));
-        self.nested(&head, |w| w.nest(inner, body))
+        // (A function that writes another one would be a new type at each depth.)
+        let body: Box<dyn FnOnce(&mut Self) -> Result + '_> = Box::new(body);
+        self.nested(&head, |w| w.nest_with(inner, body))
+    }
+
+    /// A loop that one thread runs for its block. The others get its results.
+    fn by_one(&mut self, l: &While) -> Result {
+        let mut shared = vec![];
+        for state in l.state.iter().filter(|state| self.uses[state.result].count > 0) {
+            shared.push((state.result, String::new()));
+        }
+        for (result, name) in &mut shared {
+            *name = self.names.fresh("shared");
+            let ty = self.type_of(*result);
+            self.line(&format!("__shared__ {ty} {name};"));
+        }
+        self.line("__syncthreads();");
+        self.nested("if (threadIdx.x == 0)", |w| {
+            w.by_each(|w| w.while_(l))?;
+            for (result, name) in &shared {
+                let value = w.value(*result).text;
+                w.line(&format!("{name} = {value};"));
+            }
+            Ok(())
+        })?;
+        self.line("__syncthreads();");
+        for (result, name) in shared {
+            let (copy, ty) = (self.names.fresh("state"), self.type_of(result));
+            self.line(&format!("const {ty} {copy} = {name};"));
+            self.define(result, Text::atom(copy));
+        }
+        // The next loop overwrites them.
+        self.line("__syncthreads();");
+        self.settle(std::slice::from_ref(&Statement::While(l.clone())));
+        Ok(())
     }
 
     /// A loop that carries values from step to step.
     fn while_(&mut self, l: &While) -> Result {
+        if self.together.is_some() && !visit::stores(&l.body).is_empty() && is_flat(&l.body) {
+            return self.by_one(l);
+        }
         let (index, extent) = &l.counter;
         let (step, extent) = (self.index_name(*index), self.extent(extent));
         let mut states = vec![];
@@ -602,30 +660,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A sum of terms, each of them added, or subtracted if it comes with `true`. (Such sums of indices
-/// do not depend on their order.)
-fn added(terms: Vec<(bool, Text)>) -> Text {
-    let mut sum: Option<Text> = None;
-    for (minus, term) in terms {
-        sum = Some(match (sum, minus) {
-            (None, false) => term,
-            (None, true) => Text::new(Level::Sign, format!("-{}", term.at(Level::Atom))),
-            (Some(sum), false) => match term.text.strip_prefix('-').filter(|_| term.level == Level::Sign) {
-                Some(positive) => Text::new(Level::Sum, format!("{} - {positive}", sum.at(Level::Sum))),
-                None => Text::new(Level::Sum, format!("{} + {}", sum.at(Level::Sum), term.at(Level::Sum))),
-            },
-            (Some(sum), true) => Text::infix(Level::Sum, &sum, "-", &term),
-        });
-    }
-    sum.unwrap_or_else(|| Text::atom("0"))
-}
-
 /// A kernel or function as text.
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) arguments: Vec<Argument>,
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) functions: BTreeSet<FunctionId>,
+    pub(super) reducers: BTreeSet<ReducerId>,
 }
 
 fn number(text: &str) -> bool {

@@ -1,10 +1,10 @@
 //! Loops that the schedule has laid out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ir::Size;
 use ir::linear::mergeable;
-use ir::nest::{IndexId, Loop, Op, Statement, ValueId};
+use ir::nest::{Extent, IndexId, Loop, Op, Statement, ValueId};
 use ir::order::Scope;
 use ir::sched::{Axis, Inner, Shared, Tail, Variant};
 
@@ -15,50 +15,70 @@ use super::scalar::{self, Level, Text};
 
 /// The indices of an axis after merging, the slowest first, with their extents, and the number of
 /// iterations.
-struct Range {
+pub(super) struct Range {
     indices: Vec<(IndexId, String)>,
-    total: String,
+    /// The indices that the body mentions.
+    mentioned: BTreeSet<IndexId>,
+    pub(super) total: String,
 }
 
 impl Writer<'_> {
     /// The iterations of this thread, after statements that each thread computes for itself.
     pub(super) fn laid_out(&mut self, before: &[Statement], l: &Loop, layout: &Variant) -> Result {
-        self.blocks(l, layout);
         self.inside(|w| {
             if w.checks {
                 w.line("bool passed = true;");
+            }
+            if let Inner::Together(threads) = layout.inner {
+                w.together = Some(threads);
             }
             w.scratch();
             w.block(before)?;
             match &layout.inner {
                 Inner::Alone => w.in_units(l, layout),
-                Inner::Together(_) | Inner::Row(_) => Err(Unsupported("loops that threads share")),
+                Inner::Together(_) => w.in_blocks(l),
+                Inner::Row(_) => Err(Unsupported("rows in registers")),
             }
         })
     }
 
-    /// How many blocks a launch has: as many as its iterations take, by the axes.
-    fn blocks(&mut self, l: &Loop, layout: &Variant) {
-        let mut blocks = vec![];
-        for axis in &layout.axes {
-            let each = axis.of_block();
-            let extents: Vec<Text> = l
-                .dims
-                .iter()
-                .filter(|(index, _)| axis.indices.contains(index))
-                .map(|(_, extent)| self.extent(extent))
-                .collect();
-            let total = extents.into_iter().reduce(|a, b| Text::infix(Level::Product, &a, "*", &b));
-            let total = total.unwrap_or_else(|| Text::atom("1"));
-            blocks.push(match each {
-                1 => total,
-                _ => Text::new(Level::Product, format!("({} + {}) / {each}", total.at(Level::Sum), each - 1)),
-            });
-        }
-        let least = if blocks.len() > 1 { Level::Atom } else { Level::Sum };
-        let blocks: Vec<String> = blocks.iter().map(|blocks| blocks.at(least)).collect();
-        let blocks = blocks.join(" * ");
-        self.launch = format!("Launch {blocks} blocks of {} threads.", layout.threads());
+    /// Statements that the threads of one block run together.
+    pub(super) fn in_one_block(&mut self, body: &[Statement], threads: i64) -> Result {
+        self.inside(|w| {
+            if w.checks {
+                w.line("bool passed = true;");
+            }
+            w.together = Some(threads);
+            w.scratch();
+            w.block(body)
+        })
+    }
+
+    /// An iteration for each block.
+    fn in_blocks(&mut self, l: &Loop) -> Result {
+        let range = self.range(l, &l.dims);
+        let number = self.number(&range);
+        self.comment("An iteration for each block.");
+        let head = format!("for (long long {number} = blockIdx.x; {number} < {}; {number} += gridDim.x)", range.total);
+        self.nested(&head, |w| {
+            w.unravel(&range, &number);
+            w.block(&l.body)?;
+            w.line("__syncthreads();");
+            Ok(())
+        })
+    }
+
+    /// A parallel loop that the threads of a block share.
+    pub(super) fn spread(&mut self, l: &Loop, threads: i64) -> Result {
+        let range = self.range(l, &l.dims);
+        let number = self.number(&range);
+        let head = format!("for (long long {number} = threadIdx.x; {number} < {}; {number} += {threads})", range.total);
+        self.nested(&head, |w| {
+            w.unravel(&range, &number);
+            w.by_each(|w| w.block(&l.body))
+        })?;
+        self.settle(&l.body);
+        Ok(())
     }
 
     fn in_units(&mut self, l: &Loop, layout: &Variant) -> Result {
@@ -74,8 +94,7 @@ impl Writer<'_> {
 
     /// The range of an axis. Adjacent indices become one where accesses allow it: the outer one
     /// then stays 0.
-    fn range(&mut self, l: &Loop, axis: &Axis) -> Range {
-        let dims: Vec<_> = l.dims.iter().filter(|(index, _)| axis.indices.contains(index)).collect();
+    pub(super) fn range(&mut self, l: &Loop, dims: &[(IndexId, Extent)]) -> Range {
         let mut indices: Vec<(IndexId, Text)> = vec![];
         for (place, (index, extent)) in dims.iter().enumerate() {
             let text = self.extent(extent);
@@ -90,14 +109,16 @@ impl Writer<'_> {
         }
         let total = indices.iter().map(|(_, n)| n.clone());
         let total = total.reduce(|a, b| Text::infix(Level::Product, &a, "*", &b));
+        let mentioned = |index: &IndexId| l.body.iter().any(|s| mentions(s, *index));
         Range {
+            mentioned: indices.iter().map(|(index, _)| *index).filter(mentioned).collect(),
             indices: indices.into_iter().map(|(index, n)| (index, n.at(Level::Sign))).collect(),
             total: total.map_or_else(|| "1".to_owned(), |total| total.text),
         }
     }
 
     /// The name for the number of an iteration: that of its index, if there is only one.
-    fn number(&mut self, range: &Range) -> String {
+    pub(super) fn number(&mut self, range: &Range) -> String {
         match range.indices.as_slice() {
             [(index, _)] => self.index_name(*index),
             _ => "number".to_owned(),
@@ -105,7 +126,7 @@ impl Writer<'_> {
     }
 
     /// Binds the indices of an iteration by its number.
-    fn unravel(&mut self, range: &Range, number: &str) {
+    pub(super) fn unravel(&mut self, range: &Range, number: &str) {
         if let [(index, _)] = range.indices.as_slice() {
             return self.bind(*index, Some(number.to_owned()));
         }
@@ -113,11 +134,12 @@ impl Writer<'_> {
         let mut lines = vec![];
         for (place, (index, extent)) in range.indices.iter().enumerate().rev() {
             let name = self.index_name(*index);
+            let mentioned = range.mentioned.contains(index);
             if place == 0 {
-                lines.push(format!("const long long {name} = {rest};"));
+                lines.extend(mentioned.then(|| format!("const long long {name} = {rest};")));
             } else {
                 let outer = if place == 1 { String::new() } else { self.names.fresh("rest") };
-                lines.push(format!("const long long {name} = {rest} % {extent};"));
+                lines.extend(mentioned.then(|| format!("const long long {name} = {rest} % {extent};")));
                 if place > 1 {
                     lines.push(format!("const long long {outer} = {rest} / {extent};"));
                     rest = outer;
@@ -132,7 +154,7 @@ impl Writer<'_> {
 
     /// An iteration for each thread, which takes further ones if the grid has fewer threads.
     fn in_threads(&mut self, l: &Loop, axis: &Axis) -> Result {
-        let range = self.range(l, axis);
+        let range = self.range(l, &l.dims);
         let threads = axis.of_block();
         self.comment("An iteration for each thread.");
         let first = format!("blockIdx.x * {threads}LL + threadIdx.x");
@@ -149,7 +171,7 @@ impl Writer<'_> {
 
     /// Several adjacent iterations for each thread. Accesses along memory are wide.
     fn in_vectors(&mut self, l: &Loop, layout: &Variant, axis: &Axis, width: i64) -> Result {
-        let range = self.range(l, axis);
+        let range = self.range(l, &l.dims);
         let (block, threads) = (axis.of_block(), layout.threads());
         let times = axis.count(|scope| scope == Scope::Register);
         self.line(&format!("const long long first = blockIdx.x * {block}LL, end = first + {block};"));

@@ -1,14 +1,16 @@
-//! The CUDA C target: kernels that people can read, with the same launches and the same bits as
-//! those of [`crate::ptx`]. Indices and arrays are named as in the source. A value that is used
-//! once is written where it is used.
+//! The CUDA C target: kernels that people can read, with the same bits as those of [`crate::ptx`].
+//! Indices and arrays are named as in the source. A value that is used once is written where it is
+//! used.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `module` | kernels with their launches; the whole text |
-//! | `kernel` | statements, values, subscripts and arguments of a kernel |
+//! | `kernel` | statements, values and arguments of a kernel |
+//! | `subscript` | sizes, subscripts and elements as expressions |
 //! | `layout` | loops that the schedule has laid out: in threads, in vectors, in tiles |
+//! | `reduce` | reductions by the threads of a block, or by one thread |
 //! | `scalar` | operations as expressions |
-//! | `helpers` | functions that kernels call, for operations that C does not define for all operands |
+//! | `helpers` | functions that kernels call, where C leaves an operation undefined |
 //! | `names` | identifiers |
 
 mod helpers;
@@ -16,6 +18,8 @@ mod kernel;
 mod layout;
 mod module;
 mod names;
+mod reduce;
 mod scalar;
+mod subscript;
 
 pub use module::{Error, Module};

@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use ir::Origin;
-use ir::nest::{FunctionId, Program, Statement};
-use ir::sched::{Machine, Part, Scheduled};
+use ir::nest::{Extent, FunctionId, IndexId, Loop, Program, ReducerId, Statement};
+use ir::order::{LANES, LANES_CHUNK, Scope};
+use ir::sched::{Axis, Inner, Level, Machine, Part, Run, Scheduled, Strategy, Variant, reductions_bytes};
+use ir::{Origin, Size};
 
 use super::helpers::Helper;
 use super::kernel::{Writer, Written};
 use super::names::{Names, identifier};
 use crate::error::{CompileError, check};
-use crate::ptx;
+use crate::ptx::{self, Blocks};
 
 /// Why a program has no CUDA C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// A kernel has something that this target does not cover.
     Unsupported {
-        /// What it has, in words.
+        /// The thing, in words.
         what: &'static str,
         /// The source locations of its operations.
         origins: Vec<Origin>,
@@ -53,6 +54,7 @@ pub struct Module<'s> {
 struct Kernel {
     name: String,
     written: Written,
+    launch: Blocks,
 }
 
 impl<'s> Module<'s> {
@@ -66,8 +68,8 @@ impl<'s> Module<'s> {
         let mut names = Names::default();
         let kernel = |part: &Part| {
             let name = names.fresh(&format!("{}_kernel", scheduled.program.name));
-            let written = kernel(&scheduled.program, part, &name)?;
-            Ok(Kernel { name, written })
+            let (written, launch) = kernel(&scheduled.program, part, &name)?;
+            Ok(Kernel { name, written, launch })
         };
         Ok(Module { scheduled, kernels: scheduled.parts.iter().map(kernel).collect() })
     }
@@ -76,8 +78,8 @@ impl<'s> Module<'s> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if a kernel is not covered: those with reductions, or with loops that
-    /// threads share.
+    /// [`Error::Unsupported`] if a kernel is not covered: those of long running sums, and matrix
+    /// products.
     pub fn text(&self, note: impl Fn(&[Origin]) -> Vec<String>) -> Result<String, Error> {
         let mut kernels = vec![];
         for (kernel, part) in self.kernels.iter().zip(&self.scheduled.parts) {
@@ -102,11 +104,18 @@ impl<'s> Module<'s> {
         compile: impl Fn(&str) -> Result<String, String>,
     ) -> Result<usize, String> {
         let mut covered = 0;
+        let parts = &self.scheduled.parts;
         for (number, kernel) in self.kernels.iter().enumerate() {
-            let Ok(Kernel { name, written }) = kernel else { continue };
+            // The parts of one kernel hand results on in their own way.
+            let own = self.kernels.iter().zip(parts).filter(|(_, part)| part.of == parts[number].of);
+            let all = own.clone().all(|(kernel, _)| kernel.is_ok());
+            let Ok(Kernel { name, written, launch }) = kernel else { continue };
+            if !all {
+                continue;
+            }
             let text = self.unit(&[(written, vec![])]).map_err(|error| error.to_string())?;
             let ptx = compile(&text).map_err(|error| format!("{error}\n{text}"))?;
-            module.replace(number, &self.scheduled.parts[number], name, &ptx, &written.arguments);
+            module.replace(number, name, &ptx, &written.arguments, launch);
             covered += 1;
         }
         Ok(covered)
@@ -118,9 +127,12 @@ impl<'s> Module<'s> {
         let (mut helpers, mut functions) = (BTreeSet::new(), Functions::default());
         for (written, _) in kernels {
             helpers.extend(&written.helpers);
+            let unsupported = |Unsupported(what)| Error::Unsupported { what, origins: vec![] };
             for id in &written.functions {
-                let unsupported = |Unsupported(what)| Error::Unsupported { what, origins: vec![] };
                 functions.add(program, &parts[0], *id).map_err(unsupported)?;
+            }
+            for id in &written.reducers {
+                functions.reduce_by(program, &parts[0], *id).map_err(unsupported)?;
             }
         }
         helpers.extend(functions.helpers);
@@ -148,6 +160,7 @@ impl<'s> Module<'s> {
 #[derive(Default)]
 struct Functions {
     done: BTreeSet<FunctionId>,
+    reducers: BTreeSet<ReducerId>,
     helpers: BTreeSet<Helper>,
     texts: Vec<String>,
 }
@@ -167,13 +180,81 @@ impl Functions {
     }
 }
 
-/// A part as a kernel.
-fn kernel(program: &Program, part: &Part, name: &str) -> Result<Written, Unsupported> {
-    let Some((before, Statement::Loop(l))) = part.root() else {
-        return Err(Unsupported("a loop that a single block runs"));
-    };
-    let Some(layout) = part.variants.last() else { return Err(Unsupported("a reduction")) };
+impl Functions {
+    /// Adds a reducer.
+    fn reduce_by(&mut self, program: &Program, part: &Part, id: ReducerId) -> Result<(), Unsupported> {
+        if self.reducers.insert(id) {
+            let written = Writer::new(program, part).reducer(id)?;
+            self.helpers.extend(written.helpers);
+            self.texts.push(written.text);
+        }
+        Ok(())
+    }
+}
+
+/// The threads of a block that go through loops together, if shared memory has room for their
+/// reductions, and otherwise.
+const MANY: i64 = 1024;
+/// See [`MANY`].
+const FEW: i64 = LANES as i64;
+/// The bytes of shared memory for reductions.
+const SHARED: usize = 40 << 10;
+
+/// A part as a kernel, with its launch.
+fn kernel(program: &Program, part: &Part, name: &str) -> Result<(Written, Blocks), Unsupported> {
     let mut writer = Writer::new(program, part);
-    writer.laid_out(before, l, layout)?;
-    Ok(writer.finish(&identifier(name), layout.threads()))
+    let fits = |threads: i64| {
+        let bytes =
+            reductions_bytes(program, &part.kernel.values, &part.kernel.body, usize::try_from(threads).unwrap_or(0));
+        bytes <= SHARED
+    };
+    let threads = if fits(MANY) { MANY } else { FEW };
+    let launch = match (part.root(), &part.run) {
+        (None, _) => {
+            writer.in_one_block(&part.kernel.body, threads)?;
+            Blocks { axes: vec![], threads, together: true }
+        }
+        (Some((before, Statement::Loop(l))), Run::Chunks { results }) => {
+            writer.reduce_chunk(before, l, l.kind.reductions(), results)?;
+            Blocks { axes: vec![(extents(&l.dims), LANES_CHUNK as i64)], threads: FEW, together: false }
+        }
+        (Some((before, Statement::Loop(l))), Run::Blocks { results }) => {
+            writer.reduce_blocks(before, l, results, FEW)?;
+            let shape = results.first().map(|id| program.buffers[*id].shape.clone());
+            Blocks { axes: vec![(shape, FEW)], threads: FEW, together: false }
+        }
+        (Some(_), Run::Phase { .. }) => return Err(Unsupported("a long running reduction")),
+        (Some((before, Statement::Loop(l))), _) => {
+            let layout = readable(part, l, threads)?;
+            writer.laid_out(before, l, &layout)?;
+            let of = |axis: &Axis| {
+                let dims: Vec<_> = l.dims.iter().filter(|(index, _)| axis.indices.contains(index)).cloned().collect();
+                (extents(&dims), axis.of_block())
+            };
+            let together = layout.inner != Inner::Alone;
+            Blocks { axes: layout.axes.iter().map(of).collect(), threads: layout.threads(), together }
+        }
+        _ => return Err(Unsupported("a matrix product")),
+    };
+    Ok((writer.finish(&identifier(name), &launch), launch))
+}
+
+/// The layout of a part for people to read. Strips become a thread for each column, and rows in
+/// registers a block for each row.
+fn readable(part: &Part, l: &Loop, threads: i64) -> Result<Variant, Unsupported> {
+    let layout = part.variants.last().ok_or(Unsupported("blocks of rows"))?;
+    let axis = |levels: Vec<Level>| vec![Axis::new(l.dims.iter().map(|(index, _)| *index), levels)];
+    let grid = Level::all(Scope::Grid);
+    Ok(match layout.strategy {
+        Strategy::Strips => Variant::new(Strategy::Threads, axis(vec![Level::of(Scope::Block, 256), grid])),
+        Strategy::Rows | Strategy::Blocks => {
+            let inner = Inner::Together(threads);
+            Variant { inner, ..Variant::new(Strategy::Blocks, axis(vec![grid])) }
+        }
+        Strategy::Tiles | Strategy::Stencil | Strategy::Vectors | Strategy::Threads => layout.clone(),
+    })
+}
+
+fn extents(dims: &[(IndexId, Extent)]) -> Option<Vec<Size>> {
+    dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect()
 }

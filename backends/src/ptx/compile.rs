@@ -82,6 +82,16 @@ pub(super) struct Grid {
     pub(super) cluster: u32,
 }
 
+/// The blocks of a kernel of another compiler.
+pub(crate) struct Blocks {
+    /// Extents, each with how many of their iterations a block takes.
+    pub(crate) axes: Vec<(Option<Vec<Size>>, i64)>,
+    /// The threads of a block.
+    pub(crate) threads: i64,
+    /// Whether a block has scratch, and not each thread.
+    pub(crate) together: bool,
+}
+
 impl Grid {
     /// Blocks that take this many iterations each.
     fn each(extents: Option<Vec<Size>>, each: i64) -> Grid {
@@ -128,10 +138,8 @@ impl Module {
         Ok(Module { program: program.clone(), kernels })
     }
 
-    /// Puts a kernel of another compiler in place of the variants of a part, for its last layout,
-    /// which one thread runs an iteration of.
-    pub(crate) fn replace(&mut self, number: usize, part: &Part, name: &str, ptx: &str, arguments: &[Argument]) {
-        let (Some((_, Statement::Loop(l))), Some(layout)) = (part.root(), part.variants.last()) else { return };
+    /// Puts a kernel of another compiler in place of the variants of a part.
+    pub(crate) fn replace(&mut self, number: usize, name: &str, ptx: &str, arguments: &[Argument], blocks: &Blocks) {
         let entry = ptx.find(".visible .entry").map_or(ptx, |at| &ptx[at..]);
         self.kernels[number].variants = vec![Variant {
             name: name.to_owned(),
@@ -140,10 +148,10 @@ impl Module {
             shared: 0,
             more: 0,
             arguments: arguments.to_vec(),
-            grid: Grid::of(l, layout, 1),
-            scratch_scope: ScratchScope::Thread,
+            grid: Grid { axes: blocks.axes.clone(), cluster: 1 },
+            scratch_scope: if blocks.together { ScratchScope::Block } else { ScratchScope::Thread },
             columns: None,
-            threads: u32::try_from(layout.threads()).unwrap_or(MAX_THREADS),
+            threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
             at_most: vec![],
             rows: None,
         }];

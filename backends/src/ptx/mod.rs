@@ -76,6 +76,7 @@ impl std::fmt::Display for Target {
 }
 
 pub use crate::settings::{Math, Phases};
+pub(crate) use compile::Blocks;
 pub use compile::Module;
 pub(crate) use emit::Argument;
 pub use plan::{Plan, Planned, Word};

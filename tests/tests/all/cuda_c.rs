@@ -34,9 +34,17 @@ fn kernels_read_like_their_source() {
         "fn main(x: f32[n]) { let out[i] = loop v = x[i], k < 10 while v < 100 { v * v + f32(k) }\n out }",
         // Work in place of names that C has: identifiers of their own.
         "fn main(double: f32[n], add: i64[n]) { let short[i] = double[i] * f32(add[i] + 1)\n short }",
-        // Reductions are not covered.
-        "fn main(x: f32[n, m]) = sum(x, axis = 1)",
-        "fn main(x: f32[n]) = sum(x)",
+        // A block for each row, with scratch.
+        "fn main(x: f32[n, m]) { let e = exp(x)\n let out[i, j] = e[i, j] / sum(e[i])\n out }",
+        // Chunks, and one block that joins their results; a state of several values.
+        "fn main(x: f32[n]) = argmax(x)",
+        // Blocks of rows, and a thread for each column.
+        "fn main(x: f64[n, m]) = sum(x, axis = 0)",
+        // A thread alone: lanes, and a running sum.
+        "fn main(x: f32[n, 5]) { let y[i, j] = sum[k <= j](x[i, k])\n let s[i] = sum(x[i])\n (y, s) }",
+        // Long running sums and products are not covered.
+        "fn main(x: f32[n]) { let y[i] = sum[k <= i](x[k])\n y }",
+        "fn main(x: f32[n, m], y: f32[m, k]) = x @ y",
     ];
     assert_snapshot!(
         programs.map(|source| format!("// {}\n{}", source.replace('\n', " "), written(source))).join("\n")
