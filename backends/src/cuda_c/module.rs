@@ -68,7 +68,7 @@ impl<'s> Module<'s> {
         let mut names = Names::default();
         let kernel = |part: &Part| {
             let name = names.fresh(&format!("{}_kernel", scheduled.program.name));
-            let (written, launch) = kernel(&scheduled.program, part, &name)?;
+            let (written, launch) = kernel(scheduled, part, &name)?;
             Ok(Kernel { name, written, launch })
         };
         Ok(Module { scheduled, kernels: scheduled.parts.iter().map(kernel).collect() })
@@ -192,23 +192,18 @@ impl Functions {
     }
 }
 
-/// The threads of a block that go through loops together, if shared memory has room for their
-/// reductions, and otherwise.
-const MANY: i64 = 1024;
-/// See [`MANY`].
+/// The threads of a block that cannot have more, because of the reductions' shared memory.
 const FEW: i64 = LANES as i64;
-/// The bytes of shared memory for reductions.
-const SHARED: usize = 40 << 10;
 
 /// A part as a kernel, with its launch.
-fn kernel(program: &Program, part: &Part, name: &str) -> Result<(Written, Blocks), Unsupported> {
+fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Blocks), Unsupported> {
+    let (program, gpu) = (&scheduled.program, scheduled.machine.gpu);
     let mut writer = Writer::new(program, part);
-    let fits = |threads: i64| {
-        let bytes =
-            reductions_bytes(program, &part.kernel.values, &part.kernel.body, usize::try_from(threads).unwrap_or(0));
-        bytes <= SHARED
-    };
-    let threads = if fits(MANY) { MANY } else { FEW };
+    let many = gpu.filter(|gpu| {
+        let threads = usize::try_from(gpu.most_threads).unwrap_or(0);
+        reductions_bytes(program, &part.kernel.values, &part.kernel.body, threads) <= gpu.reductions
+    });
+    let threads = many.map_or(FEW, |gpu| gpu.most_threads);
     let launch = match (part.root(), &part.run) {
         (None, _) => {
             writer.in_one_block(&part.kernel.body, threads)?;

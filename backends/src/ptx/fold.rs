@@ -2,6 +2,7 @@
 //! `ir::order`. In a state, a `bool` is held as a number.
 
 use ir::nest::Program;
+use ir::sched::{LEVELS, STATE, register_bytes};
 use ir::{Dtype, Monoid, Scalar};
 
 use super::build::{Builder, Control};
@@ -9,11 +10,6 @@ use super::emit::Emitter;
 use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type};
 use super::scalar;
 use crate::fold::Merging;
-
-/// The minimum size of a slot for a state in bytes.
-const PLACE: i64 = 16;
-/// The number of levels, enough for any number of partial results.
-const LEVELS: usize = 64;
 
 fn class(dtype: Dtype) -> Class {
     scalar::memory(dtype).class()
@@ -94,18 +90,14 @@ impl Merging {
     /// The size of a state in bytes, in an array of states of one reduction.
     pub(super) fn bytes(self, program: &Program) -> i64 {
         match self {
-            Merging::Fold(fold) => match class(fold.dtype) {
-                Class::B16 => 2,
-                Class::Pred | Class::B32 => 4,
-                Class::B64 => 8,
-            },
+            Merging::Fold(fold) => register_bytes(fold.dtype) as i64,
             Merging::Reducer(id) => 8 * program.reducers[id].identity.len() as i64,
         }
     }
 
     /// The size of a slot that fits the state of any reduction by a primitive, or a larger one.
     pub(super) fn place(self, program: &Program) -> i64 {
-        self.bytes(program).max(PLACE)
+        self.bytes(program).max(STATE as i64)
     }
 
     pub(super) fn load(self, e: &mut Emitter<'_>, space: Space, at: Address) -> Vec<Reg> {
