@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
             scratch: BTreeMap::new(),
             values: SecondaryMap::new(),
             indices: BTreeMap::new(),
-            uses: uses(body),
+            uses: uses(body, &[]),
             stored: visit::stores(body).into_iter().collect(),
             leaning,
             checks,
@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
     pub(super) fn function(mut self, id: FunctionId) -> Result<Written> {
         let function = &self.program.functions[id];
         self.dtypes = &function.values;
-        self.uses = uses(&function.body);
+        self.uses = uses(&function.body, &[function.result]);
         let mut parameters = vec![];
         for (number, parameter) in function.params.iter().enumerate() {
             let name = self.names.fresh(["x", "y", "z"].get(number).copied().unwrap_or("w"));
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
     pub(super) fn reducer(mut self, id: ReducerId) -> Result<Written> {
         let reducer = &self.program.reducers[id];
         self.dtypes = &reducer.values;
-        self.uses = uses(&reducer.body);
+        self.uses = uses(&reducer.body, &reducer.results);
         let (ty, merge) = reducer_names(&reducer.name);
         let count = reducer.identity.len();
         let mut fields = String::new();
@@ -678,10 +678,17 @@ pub(super) fn function_name(name: &str) -> String {
     identifier(name)
 }
 
-/// The uses of the values of a block.
-fn uses(block: &Block) -> SecondaryMap<ValueId, Uses> {
+/// The uses of the values of a block. Statements behind it use those that are kept.
+fn uses(block: &Block, kept: &[ValueId]) -> SecondaryMap<ValueId, Uses> {
     fn count(block: &Block, uses: &mut SecondaryMap<ValueId, Uses>) {
-        for statement in block {
+        // From the end, so that operations that nothing uses count for nothing.
+        for statement in block.iter().rev() {
+            if let Statement::Let { value, op } = statement
+                && uses[*value].count == 0
+                && !matches!(op, Op::Check { .. })
+            {
+                continue;
+            }
             visit::for_each_use(statement, &mut |v| uses[v].count += 1);
             for inner in statement.blocks() {
                 for value in visit::free_values(inner) {
@@ -695,7 +702,8 @@ fn uses(block: &Block) -> SecondaryMap<ValueId, Uses> {
             }
         }
     }
-    let mut all = SecondaryMap::new();
+    let mut all: SecondaryMap<ValueId, Uses> = SecondaryMap::new();
+    kept.iter().for_each(|value| all[*value].count += 1);
     count(block, &mut all);
     all
 }
