@@ -388,9 +388,13 @@ impl<'a> Writer<'a> {
     }
 
     fn let_(&mut self, value: ValueId, op: &Op, rest: &[Statement]) -> Result {
+        let Uses { count, inside } = self.uses[value];
+        let is_check = matches!(op, Op::Check { .. });
+        if count == 0 && !is_check {
+            return Ok(());
+        }
         let text = self.op(value, op)?;
         // A value that is used once goes where it is used, if it means the same there.
-        let Uses { count, inside } = self.uses[value];
         let between = || {
             let uses = |s: &Statement| {
                 let mut found = false;
@@ -415,8 +419,7 @@ impl<'a> Writer<'a> {
             | Op::Bitcast(..)
             | Op::Call(..) => short && count == 1 && !inside && between(),
         };
-        let is_check = matches!(op, Op::Check { .. });
-        if moves || count == 0 && !is_check {
+        if moves {
             self.define(value, text);
             return Ok(());
         }
