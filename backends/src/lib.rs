@@ -11,6 +11,8 @@
 //! | `objects` | `cpu::object`: object files for C |
 
 pub mod abi;
+#[cfg(any(feature = "gpu", feature = "objects"))]
+mod c_words;
 mod call;
 pub mod cpu;
 #[cfg(feature = "gpu")]

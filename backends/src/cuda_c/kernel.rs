@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
 
     /// Declares the arrays that each thread, or each block, has for itself: a few elements are
     /// variables, more are a part of an array in memory.
-    pub(super) fn scratch(&mut self) {
+    fn scratch(&mut self) {
         for (id, name) in self.scratch.clone() {
             let buffer = &self.program.buffers[id];
             let (ty, shape) = (scalar::name(buffer.dtype), buffer.shape.clone());
@@ -246,6 +246,15 @@ impl<'a> Writer<'a> {
                 }
             }
         }
+    }
+
+    /// The beginning of a kernel, with statements that each thread computes for itself.
+    pub(super) fn opening(&mut self, before: &[Statement]) -> Result {
+        if self.checks {
+            self.line("bool passed = true;");
+        }
+        self.scratch();
+        self.block(before)
     }
 
     // Text.
@@ -579,7 +588,7 @@ impl<'a> Writer<'a> {
         self.nest_with(dims, |w| w.block(body))
     }
 
-    /// Loops over dims around what a function writes.
+    /// Loops over dims around the statements that a function writes.
     pub(super) fn nest_with(&mut self, dims: &[(IndexId, Extent)], body: impl FnOnce(&mut Self) -> Result) -> Result {
         let Some(((index, extent), inner)) = dims.split_first() else { return body(self) };
         let (name, extent) = (self.index_name(*index), self.extent(extent));

@@ -26,14 +26,10 @@ impl Writer<'_> {
     /// The iterations of this thread, after statements that each thread computes for itself.
     pub(super) fn laid_out(&mut self, before: &[Statement], l: &Loop, layout: &Variant) -> Result {
         self.inside(|w| {
-            if w.checks {
-                w.line("bool passed = true;");
-            }
             if let Inner::Together(threads) = layout.inner {
                 w.together = Some(threads);
             }
-            w.scratch();
-            w.block(before)?;
+            w.opening(before)?;
             match &layout.inner {
                 Inner::Alone => w.in_units(l, layout),
                 Inner::Together(_) => w.in_blocks(l),
@@ -45,12 +41,8 @@ impl Writer<'_> {
     /// Statements that the threads of one block run together.
     pub(super) fn in_one_block(&mut self, body: &[Statement], threads: i64) -> Result {
         self.inside(|w| {
-            if w.checks {
-                w.line("bool passed = true;");
-            }
             w.together = Some(threads);
-            w.scratch();
-            w.block(body)
+            w.opening(body)
         })
     }
 

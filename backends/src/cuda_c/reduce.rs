@@ -42,7 +42,8 @@ struct Sum {
     results: Vec<ValueId>,
     inputs: Vec<Input>,
     state: State,
-    /// The name of the state of a thread, and of what combines the states of threads or lanes.
+    /// The names of the state of a thread, and of the variable that combines those of all threads or
+    /// lanes.
     own: String,
     of_all: String,
 }
@@ -212,7 +213,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Declares what combines the states of the threads of a block.
+    /// Declares the variables that combine the states of the threads of a block.
     fn begin(&mut self, reductions: &[Reduction], threads: i64) -> Result<Vec<Sum>> {
         let sums = self.sums(reductions)?;
         let places = usize::try_from(threads).unwrap_or(0) + LEVELS;
@@ -328,11 +329,7 @@ impl Writer<'_> {
         buffers: &[BufferId],
     ) -> Result {
         self.inside(|w| {
-            if w.checks {
-                w.line("bool passed = true;");
-            }
-            w.scratch();
-            w.block(before)?;
+            w.opening(before)?;
             let sums = w.begin(reductions, LANES as i64)?;
             let range = w.range(l, &l.dims);
             w.comment("A chunk for each block, a lane for each thread.");
@@ -372,11 +369,7 @@ impl Writer<'_> {
         let Some(at) = l.body.iter().position(|s| matches!(s, Statement::Loop(_))) else { return Ok(()) };
         let Statement::Loop(rows) = &l.body[at] else { return Ok(()) };
         self.inside(|w| {
-            if w.checks {
-                w.line("bool passed = true;");
-            }
-            w.scratch();
-            w.block(before)?;
+            w.opening(before)?;
             let sums = w.sums(rows.kind.reductions())?;
             let (columns, down) = (w.range(l, &l.dims), w.range(rows, &rows.dims));
             w.comment(&format!("A block of {BLOCK} rows of a column for each thread."));

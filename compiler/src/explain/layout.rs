@@ -1,5 +1,5 @@
-//! Where the iterations of a part run on a GPU, in words: what a thread and a block take, for which
-//! sizes, and why not in the ways that would have come first.
+//! Where the iterations of a part run on a GPU, in words: how many a thread and a block take, for
+//! which sizes, and why not in the ways that would have come first.
 
 use ir::Size;
 use ir::order::Scope;

@@ -17,9 +17,9 @@ pub struct PartReport {
     pub kernel: usize,
     /// The number of the part among those of the kernel, from 0 on, and of all of them.
     pub part: (usize, usize),
-    /// What runs at the same time; `None` if nothing runs at the sizes that were given.
+    /// How much runs at the same time; `None` if nothing runs at the sizes that were given.
     pub how: Option<String>,
-    /// What each thread and block of a GPU takes; with sizes, only at these.
+    /// How many iterations a thread and a block of a GPU take; with sizes, only at these.
     pub ways: Vec<String>,
     /// Why it does not run in ways that would have come first.
     pub refused: Vec<String>,

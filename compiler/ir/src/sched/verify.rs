@@ -30,9 +30,6 @@ pub fn verify(scheduled: &Scheduled) -> Result {
     Ok(())
 }
 
-/// The most threads of a block.
-const MOST_THREADS: i64 = 1024;
-
 /// A part that is being checked.
 struct Checker<'s> {
     program: &'s Program,
@@ -151,9 +148,11 @@ impl<'s> Checker<'s> {
     /// Each iteration of the last statement runs once, on units that the target has.
     fn variant(&self, machine: &Machine, variant: &Variant) -> Result {
         let l = self.parallel()?;
-        self.hold(machine.gpu.is_some(), &format!("is laid out on units that {} has not", machine.name))?;
+        let Some(gpu) = machine.gpu else {
+            return self.fail(format!("is laid out on units that {} has not", machine.name));
+        };
         self.layout(l, &variant.axes)?;
-        self.hold(variant.threads() <= MOST_THREADS, "has more threads than fit into a block")?;
+        self.hold(variant.threads() <= gpu.most_threads, "has more threads than fit into a block")?;
         if let Tail::Single(unless) = &variant.tail {
             self.hold(unless.iter().all(|(_, of)| *of > 0), "needs a size to be a multiple of less than 1")?;
         }
