@@ -2,7 +2,7 @@
 //!
 //! `cpu` and `ptx` generate code for the parts that the passes of `schedule` split kernels into;
 //! `cuda` runs the code that `ptx` generates, and `cuda_c` writes the same for people. The engines
-//! share the other modules: `fold` analyses reductions, `slots` assigns memory to temporaries,
+//! share the other modules: `slots` assigns memory to temporaries,
 //! `pages` allocates zeroed memory, and `call` checks the arrays of a call.
 //!
 //! | feature | adds |
@@ -21,7 +21,6 @@ pub mod cuda;
 pub mod cuda_c;
 mod error;
 pub mod float_mode;
-mod fold;
 mod pages;
 #[cfg(feature = "gpu")]
 pub mod ptx;

@@ -19,6 +19,7 @@
 //! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //! | `strategies` | lays loops out on the units of a GPU |
+//! | `forms` | chooses which loops of a core run in vectors |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
 //! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin
@@ -32,6 +33,7 @@ pub mod borders;
 pub mod carry;
 pub mod checks;
 pub mod columns;
+pub mod forms;
 pub mod forward;
 pub mod jam;
 pub mod keyed;

@@ -12,6 +12,7 @@ use crate::borders::borders;
 use crate::carry::carry;
 use crate::checks::hoist;
 use crate::columns::columns;
+use crate::forms::forms;
 use crate::forward::forward;
 use crate::jam::jam;
 use crate::maker::operations;
@@ -37,13 +38,14 @@ pub const REWRITES: [(&str, Pass); 7] = [
 ];
 
 /// The passes that split the kernels into parts, with their names.
-pub const SPLITS: [(&str, Pass); 6] = [
+pub const SPLITS: [(&str, Pass); 7] = [
     ("tile", tile),
     ("split", split),
     ("columns", columns),
     ("phases", phases),
     ("transpose", transpose),
     ("strategies", strategies),
+    ("forms", forms),
 ];
 
 /// Why a program could not be scheduled.

@@ -9,8 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, forward, jam, phases, prepare, schedule_with, split, strategies, tile,
-    transpose,
+    across, borders, carry, checks, columns, forms, forward, jam, phases, prepare, schedule_with, split, strategies,
+    tile, transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.
@@ -364,6 +364,81 @@ fn layouts_run_each_iteration_once() {
         ]
         .join("\n")
     );
+}
+
+/// Arrays for loops in several forms.
+const ARRAYS: &str = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] input 1 %at: i64[n] input 2 %h: f16[n]
+    output 0 %y: f32[n, m] output 1 %z: f32[n] output 2 %k: f16[n] scratch %s: f32[m]
+    site0 = axis 0 of \"x\" at 1..2";
+
+/// The lines that say in which form the loops of a kernel run.
+fn forms_of(body: &str) -> String {
+    let passes: [Pass; 2] = [split::split, forms::forms];
+    let text = after(&passes, &program(ARRAYS, body), Machine::CPU).to_string();
+    text.lines().filter(|line| line.starts_with("  loop")).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// Each loop that cannot run in vectors, with what keeps it from that.
+#[test]
+fn loops_run_in_vectors_unless_there_is_an_obstacle() {
+    let sum = |dims: &str, order: &str| {
+        format!("parallel i < n {{ v1 = reduce {dims} {{ v0 = load %x[i, a] }} with sum {order} v0 store %z[i], v1 }}")
+    };
+    let all = [
+        "parallel i < n, j < m { v0 = load %x[i, j] v1 = mul v0, v0 store %y[i, j], v1 }",
+        "parallel i < n { v0 = load %at[i] v1 = load %x[i, v0] store %z[i], v1 }",
+        "parallel i < n { v0 = load %at[i] v1 = const i64 0 v2 = lt v0, v1
+            v4 = if v2 { v3 = load %x[i, 0] yield v3 } else { v5 = const f32 0.0 yield v5 } store %z[i], v4 }",
+        "serial t < 2 { parallel i < n { v0 = affine t v1 = cast f32 v0 store %y[0, 0], v1 } }",
+        "parallel i < n { v0 = const f32 1.0 v1 = load %at[i] scatter %z[v1], sum v0 }",
+        "parallel i < n { serial j < i { v0 = load %x[i, j] store %y[i, j], v0 } }",
+        &sum("a < m", "lanes"),
+        "parallel i < n { scan j < m { v0 = load %x[i, j] v1 = prefix sum v0 store %y[i, j], v1 } }",
+        "parallel i < n { v0 = load %at[i] v1 = check v0 < m at site0 v2 = load %x[i, v1] store %z[i], v2 }",
+        "parallel i < n { v0 = load %z[0] store %z[i], v0 }",
+        "parallel i < n { parallel j < m { v0 = load %x[i, j] store %s[j], v0 }
+            v1 = load %at[i] v2 = load %s[v1] store %z[i], v2 }",
+        &sum("a < m", "free").replace("sum free", "max free"),
+        &sum("a < m", "free").replace("sum free", "max free").replace("[i, a]", "[a, i]"),
+        "parallel i < n { v0 = load %h[i] v3 = while t < 4 with v1 = v0 do {
+            v4 = cast f32 v1 v5 = mul v4, v4 v2 = cast f16 v5 yield v2 } store %k[i], v3 }",
+    ];
+    assert_snapshot!(all.map(forms_of).join("\n"));
+}
+
+/// Where a branch depends on a comparison of the index, each side of it runs in a form of its own.
+#[test]
+fn loops_are_split_where_a_comparison_changes() {
+    let beside = "parallel i < n, j < m { v0 = affine j v1 = affine i v2 = lt v0, v1
+        v5 = if v2 { v3 = load %x[i, j] yield v3 } else { v4 = load %x[j, i] yield v4 } store %y[i, j], v5 }";
+    let nested = "parallel i < n, j < m { v0 = affine j v1 = const i64 3 v2 = lt v0, v1 v6 = affine i v7 = eq v6, v1
+        v5 = if v2 { v3 = load %x[i, j] yield v3 } else {
+            v8 = if v7 { v4 = load %x[j, i] yield v4 } else { v9 = const f32 0.0 yield v9 } yield v8 }
+        store %y[i, j], v5 }";
+    assert_snapshot!([beside, nested].map(forms_of).join("\n"));
+}
+
+#[test]
+fn forms_that_loops_cannot_have_are_no_schedules() {
+    let body = "parallel i < n, j < m { v0 = affine j v1 = affine i v2 = lt v0, v1 v6 = add v0, v1
+        v5 = if v2 { v3 = load %x[i, j] yield v3 } else { v4 = load %x[j, i] yield v4 } store %y[i, j], v5 }";
+    let passes: [Pass; 2] = [split::split, forms::forms];
+    let text = after(&passes, &program(ARRAYS, body), Machine::CPU).to_string();
+    let form = "loop j: split v2 { vectors } else { vectors }";
+    assert!(text.contains(form), "{text}");
+    for other in [
+        "loop j: vectors",
+        "loop i: split v2 { vectors } else { vectors }",
+        "loop j: split v6 { vectors } else { vectors }",
+        "loop j: single (branch) { loop i: vectors }",
+        "loop j: single (branch) loop i: vectors",
+    ] {
+        let scheduled: Scheduled = text.replace(form, other).parse().expect("text that reads");
+        let error = ir::sched::verify(&scheduled).expect_err("a broken rule");
+        assert_eq!(error.message, "has loops in a form that they cannot have", "{other}");
+    }
+    let single: Scheduled = text.replace(form, "loop j: single (chosen)").parse().expect("text that reads");
+    assert_eq!(ir::sched::verify(&single), Ok(()));
 }
 
 /// A loop over a stencil runs in time tiles, whose stages lag behind each other by its reach; one

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::leaf::{Inst, Leaf, LeafId, LeafStep, Nest};
 use ir::nest::{BufferId, Extent, IndexId};
 use ir::sched::Tiles;
 use ir::{Dtype, Size};
@@ -21,7 +22,7 @@ use super::emit::{Emitter, own_memory};
 use super::fold::{Fold, LEVELS, Levels, offset};
 use super::formula::{Formula, Rule};
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, is_wide, vector};
-use super::leaf::{Done, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
+use super::leaf::{Done, Emit, LeafEmitter};
 use super::nest::Axis;
 use super::strips::Strips;
 

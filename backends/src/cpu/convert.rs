@@ -8,20 +8,6 @@ use ir::{CompareOp, Dtype, Scalar};
 use super::lanes128::{Lanes128, Registers, is_wide, little, splat_bits, vector};
 use super::leaf::LeafEmitter;
 
-/// Whether a conversion has a vector form.
-pub(super) fn native_cast(from: Dtype, to: Dtype) -> bool {
-    match (from, to) {
-        _ if from == to => true,
-        (Dtype::F16 | Dtype::Bf16, _) => native_cast(Dtype::F32, to),
-        // These convert to `f32` exactly, so there is only one rounding.
-        (_, Dtype::F16 | Dtype::Bf16) => matches!(from, Dtype::F32 | Dtype::Bool) || from.narrow_range().is_some(),
-        (Dtype::F64, _) => matches!(to, Dtype::F32 | Dtype::F64 | Dtype::Bool),
-        (Dtype::F32, _) => !matches!(to, Dtype::I64 | Dtype::U64),
-        (Dtype::I64 | Dtype::U64, _) => to != Dtype::F32,
-        _ => true,
-    }
-}
-
 impl Lanes128<'_, '_> {
     /// Converts a mask to one register per group, or to two.
     pub(super) fn mask(&mut self, mask: &Registers, wide: bool) -> Registers {

@@ -7,8 +7,10 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
 use cranelift_frontend::FunctionBuilder;
+use ir::leaf::Site;
 use ir::linear::Linear;
-use ir::nest::{BufferId, IndexId, Subscript, ValueId};
+use ir::nest::{Block, BufferId, IndexId, Subscript, ValueId};
+use ir::sched::{Form, Forms, LoopForm};
 use ir::{Affine, Dtype, Size};
 
 use super::columns::{Columns, Width};
@@ -77,8 +79,8 @@ pub(super) struct Emitter<'a> {
     indices: Indices,
     scratch: Scratch,
     pub(super) columns: Columns,
-    /// The number of comparisons at which the current loop has been split.
-    pub(super) split_depth: u32,
+    /// How the parallel loops run that are emitted next.
+    forms: BTreeMap<IndexId, Form>,
     /// The state for leaves with wide vectors, if the machine has them.
     pub(super) wide: Option<Wide>,
     pub(super) params: Params,
@@ -104,7 +106,7 @@ impl<'a> Emitter<'a> {
         params: Params,
         exits: Exits,
     ) -> Emitter<'a> {
-        Emitter {
+        let mut emitter = Emitter {
             b,
             helpers,
             unit,
@@ -113,11 +115,32 @@ impl<'a> Emitter<'a> {
             indices: Indices::new(unit.part.kernel.indices.len()),
             scratch: Scratch::default(),
             columns: Columns::default(),
-            split_depth: 0,
+            forms: BTreeMap::new(),
             wide: None,
             params,
             exits,
-        }
+        };
+        emitter.enter(&unit.part.forms);
+        emitter
+    }
+
+    // The forms of loops.
+
+    /// Enters a block with loops of these forms.
+    pub(super) fn enter(&mut self, forms: &[LoopForm]) {
+        self.forms.extend(forms.iter().map(|LoopForm { index, form }| (*index, form.clone())));
+    }
+
+    /// The form of a parallel loop: the one that the schedule says, unless code generation has made
+    /// the loop.
+    pub(super) fn form(&self, index: IndexId, body: &Block) -> Form {
+        let choose = || Forms { site: self.site(&|value| self.dtype(value)), grants: &mut || true }.of(index, body);
+        self.forms.get(&index).cloned().unwrap_or_else(choose)
+    }
+
+    /// Where a loop stands.
+    pub(super) fn site<'s>(&'s self, dtype: &'s dyn Fn(ValueId) -> Dtype) -> Site<'s> {
+        Site { program: self.unit.program, dtype, joins: &self.unit.part.joins }
     }
 
     // Values, indices and sizes.

@@ -12,21 +12,38 @@ use ir::sabotage::{self, Bug};
 
 use super::emit::{Emitter, own_memory};
 use super::{lanes128, scalar};
-pub(super) use crate::fold::{Fold, Merging};
+pub(super) use ir::merging::{Fold, Merging};
 
-impl Fold {
-    pub(super) fn empty(self, e: &mut Emitter<'_>) -> Value {
+/// Code for merging elements by a primitive.
+pub(super) trait FoldCode {
+    /// The result of an empty reduction.
+    fn empty(self, e: &mut Emitter<'_>) -> Value;
+    /// Merges two elements. `a` precedes `b` in the order.
+    fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value;
+}
+
+impl FoldCode for Fold {
+    fn empty(self, e: &mut Emitter<'_>) -> Value {
         scalar::constant(&mut e.b, self.identity())
     }
 
-    pub(super) fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
+    fn join(self, e: &mut Emitter<'_>, a: Value, b: Value) -> Value {
         scalar::binary(&mut e.b, &mut e.helpers, self.primitive(), self.dtype, a, b)
     }
 }
 
-impl Merging {
+/// Code for merging states.
+pub(super) trait MergingCode {
     /// The state of an empty reduction.
-    pub(super) fn empty(self, e: &mut Emitter<'_>) -> Vec<Value> {
+    fn empty(self, e: &mut Emitter<'_>) -> Vec<Value>;
+    /// Merges two states, or several of a fold next to each other. `a` precedes `b` in the order.
+    fn join(self, e: &mut Emitter<'_>, a: &[Value], b: &[Value]) -> Vec<Value>;
+    /// The register types of the state's values.
+    fn registers(self, program: &Program) -> Vec<Type>;
+}
+
+impl MergingCode for Merging {
+    fn empty(self, e: &mut Emitter<'_>) -> Vec<Value> {
         match self {
             Merging::Fold(fold) => vec![fold.empty(e)],
             Merging::Reducer(id) => {
@@ -36,16 +53,14 @@ impl Merging {
         }
     }
 
-    /// Merges two states, or several of a fold next to each other. `a` precedes `b` in the order.
-    pub(super) fn join(self, e: &mut Emitter<'_>, a: &[Value], b: &[Value]) -> Vec<Value> {
+    fn join(self, e: &mut Emitter<'_>, a: &[Value], b: &[Value]) -> Vec<Value> {
         match self {
             Merging::Fold(fold) => a.iter().zip(b).map(|(a, b)| fold.join(e, *a, *b)).collect(),
             Merging::Reducer(id) => e.merge(id, a, b),
         }
     }
 
-    /// The register types of the state's values.
-    pub(super) fn registers(self, program: &Program) -> Vec<Type> {
+    fn registers(self, program: &Program) -> Vec<Type> {
         self.dtypes(program).into_iter().map(scalar::register).collect()
     }
 }

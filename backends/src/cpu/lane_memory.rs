@@ -8,7 +8,7 @@ use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Order};
 
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, Layout, Merging, offset};
+use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode, offset};
 use super::lanes128;
 
 /// The minimum number of lanes that are merged. Those without elements hold the identity.

@@ -14,16 +14,16 @@ use std::ops::Range;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Order;
+use ir::leaf::Leaf;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
 use ir::sched::in_lanes;
 
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, Levels, Merging, ceil_div, offset};
+use super::fold::{Fold, FoldCode, Levels, Merging, MergingCode, ceil_div, offset};
 use super::lane_memory::{LaneMemory, fold_free};
 use super::lanes128::{self, GROUP, Operands};
-use super::leaf::Leaf;
 use super::materialize::{Materialized, ScratchArray};
 use super::nest::Axis;
 use super::pick::{self, Pick};
@@ -210,7 +210,7 @@ impl Emitter<'_> {
         }
         let (last, outer) = axes.split_last()?;
         let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
-        let leaf = Leaf::build(self, last.index, &l.body, &inputs)?;
+        let leaf = self.leaf(last.index, &l.body, &inputs)?;
         if outer.is_empty() && !members.iter().any(|m| m.picks) {
             self.reduce_leaf(&Vectorized { axis: last, body: &l.body, leaf: &leaf }, None, None, &members);
         } else {
@@ -228,7 +228,7 @@ impl Emitter<'_> {
             && !members.iter().any(Member::in_blocks)
         {
             let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
-            if let Some(leaf) = Leaf::build(self, axis.index, &l.body, &inputs) {
+            if let Some(leaf) = self.leaf(axis.index, &l.body, &inputs) {
                 return self.reduce_leaf(
                     &Vectorized { axis, body: &l.body, leaf: &leaf },
                     None,
@@ -260,7 +260,7 @@ impl Emitter<'_> {
         }
         let axis = Axis { index: self.new_index(), merged: vec![], extent };
         let loads = materialized.loads(axis.index);
-        let leaf = Leaf::build(self, axis.index, &loads, &inputs).expect("loads side by side are a leaf");
+        let leaf = self.leaf(axis.index, &loads, &inputs).expect("loads side by side are a leaf");
         // Values from outside of the loop are visible after it.
         let outside: Vec<Option<Value>> = inputs.iter().map(|v| self.defined(*v)).collect();
         let source = Source { axes, body: &filling, materialized: &materialized };

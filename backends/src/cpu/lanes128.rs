@@ -10,18 +10,16 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F32X4, F64, F64X2, I8, I16, I32, I32X4, I64, I64X2};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value};
+use ir::leaf::{Access, Branch, Inst, Leaf, Nest, Steps, native_binary, native_cast};
 use ir::nest::{IndexId, Op, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
-use super::branch::Branch;
 use super::columns::Strip;
-use super::convert::native_cast;
 use super::emit::Emitter;
 use super::fold::offset;
-use super::leaf::{Access, Done, Inst, Leaf, LeafEmitter, Nest};
+use super::leaf::{Done, LeafEmitter};
 use super::scalar;
-use super::whiles::Steps;
 
 /// The number of elements in a group.
 pub(super) const GROUP: i64 = 4;
@@ -42,22 +40,6 @@ pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
 
 pub(super) fn is_wide(dtype: Dtype) -> bool {
     dtype.bytes() == 8
-}
-
-/// Whether an operation has a vector form.
-pub(super) fn native_binary(op: BinaryOp, dtype: Dtype) -> bool {
-    match op {
-        BinaryOp::Div => dtype.is_float(),
-        BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr => false,
-        BinaryOp::Add
-        | BinaryOp::Sub
-        | BinaryOp::Mul
-        | BinaryOp::Min
-        | BinaryOp::Max
-        | BinaryOp::And
-        | BinaryOp::Or
-        | BinaryOp::Xor => true,
-    }
 }
 
 /// Values computed once, before the loop.

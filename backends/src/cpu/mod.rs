@@ -64,7 +64,6 @@ mod time_tiles;
 mod transpose;
 mod transpose_tiles;
 mod unfolded;
-mod unused;
 mod vectors;
 mod whiles;
 mod wide;

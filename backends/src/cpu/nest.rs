@@ -7,14 +7,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::Size;
+use ir::leaf::Leaf;
 use ir::linear::mergeable;
-use ir::nest::{
-    Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, Subscript, ValueId, While,
-};
+use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId, Statement, ValueId, While};
 use ir::sabotage::{self, Bug};
+use ir::sched::Form;
 
 use super::emit::{Emitter, own_memory};
-use super::leaf::Leaf;
 use super::state::Scope;
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
@@ -253,43 +252,53 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Iterations `from..to` of an innermost parallel loop, vectorized if it is a leaf.
+    /// Iterations `from..to` of a parallel loop, in its form.
     pub(super) fn innermost(&mut self, axis: &Axis, from: Value, to: Value, body: &Block) {
         self.bind_merged(axis);
-        match Leaf::build(self, axis.index, body, &[]) {
-            Some(leaf) if leaf.in_strips() => {
-                let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
-                self.when(some, &[], |e| {
-                    columns::run(e, &leaf, from, to);
-                    vec![]
-                });
+        let form = self.form(axis.index, body);
+        self.in_form(&form, axis, from..to, body);
+    }
+
+    /// The same in a form.
+    pub(super) fn in_form(&mut self, form: &Form, axis: &Axis, range: Range<Value>, body: &Block) {
+        let Range { start: from, end: to } = range;
+        match form {
+            Form::Vectors => match self.leaf(axis.index, body, &[]) {
+                Some(leaf) => self.in_vectors(&leaf, axis, from..to, body),
+                None => self.each(axis, from, to, body),
+            },
+            Form::Single { inside, .. } => {
+                self.enter(inside);
+                self.each(axis, from, to, body);
             }
-            Some(leaf) if body.iter().any(|s| matches!(s, Statement::Scatter { .. })) => {
-                // The rows that go into a table are often short, and there are many of them.
-                let count = self.b.ins().isub(to, from);
-                let long = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, count, SHORT_ROW);
-                let vectors = |e: &mut Self| {
-                    e.vectors(&leaf, axis, from, to, body);
-                    vec![]
-                };
-                let scalars = |e: &mut Self| {
-                    e.each(axis, from, to, body);
-                    vec![]
-                };
-                self.either(long, &[], vectors, scalars);
+            Form::Split { at, holds, fails } => self.split(*at, [holds, fails], axis, from..to, body),
+        }
+    }
+
+    /// Iterations of a leaf.
+    fn in_vectors(&mut self, leaf: &Leaf, axis: &Axis, range: Range<Value>, body: &Block) {
+        let Range { start: from, end: to } = range;
+        let scatters = body.iter().any(|s| matches!(s, Statement::Scatter { .. }));
+        let vectors = |e: &mut Self| {
+            if leaf.in_strips() {
+                columns::run(e, leaf, from, to);
+            } else {
+                e.vectors(leaf, axis, from, to, body);
             }
-            Some(leaf) => {
-                let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
-                self.when(some, &[], |e| {
-                    e.vectors(&leaf, axis, from, to, body);
-                    vec![]
-                });
-            }
-            None => {
-                if self.split_index_set(axis, from..to, body).is_none() {
-                    self.each(axis, from, to, body);
-                }
-            }
+            vec![]
+        };
+        if scatters && !leaf.in_strips() {
+            // The rows that go into a table are often short, and there are many of them.
+            let count = self.b.ins().isub(to, from);
+            let long = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, count, SHORT_ROW);
+            let scalars = |e: &mut Self| {
+                e.each(axis, from, to, body);
+                vec![]
+            };
+            self.either(long, &[], vectors, scalars);
+        } else {
+            let some = self.b.ins().icmp(IntCC::SignedLessThan, from, to);
+            self.when(some, &[], vectors);
         }
     }
 
@@ -435,9 +444,4 @@ impl<'a> Emitter<'a> {
         next.reverse();
         next
     }
-}
-
-/// Whether a subscript depends on an index.
-pub(super) fn mentions(at: &[Subscript], index: IndexId) -> bool {
-    at.iter().any(|s| matches!(s, Subscript::Affine(a) if !a.coefficient(index).is_zero()))
 }

@@ -5,13 +5,13 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use ir::leaf::Leaf;
 use ir::nest::{Block, IndexId, Input, Law, Merge, Reduction, ValueId};
 use ir::{CompareOp, Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
-use super::fold::{Fold, offset};
+use super::fold::{Fold, FoldCode, offset};
 use super::lanes128::{self, little};
-use super::leaf::Leaf;
 use super::materialize::ScratchArray;
 use super::scalar;
 use super::wide::Reducer;
@@ -52,7 +52,7 @@ impl Pick {
 
     /// Uses wide vectors, if possible. `loads` are statements that load `input`.
     pub(super) fn widen(&mut self, e: &mut Emitter<'_>, index: IndexId, loads: &Block, input: ValueId) {
-        let Some(leaf) = Leaf::build(e, index, loads, &[input]) else { return };
+        let Some(leaf) = e.leaf(index, loads, &[input]) else { return };
         self.wide = Reducer::new(e, &leaf, &[self.fold]).map(|reducer| (leaf, reducer));
     }
 

@@ -10,7 +10,7 @@ use ir::order::{Distribution, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP, Scope,
 use ir::sabotage::{self, Bug};
 
 use super::emit::Emitter;
-use super::fold::{Layout, Levels, Merging, at_multiple};
+use super::fold::{Layout, Levels, Merging, MergingCode, at_multiple};
 use super::lane_memory::LanesInMemory;
 use super::nest::Axis;
 

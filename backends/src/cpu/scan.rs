@@ -28,7 +28,7 @@ use ir::visit;
 
 use super::carry::Carry;
 use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, Layout, Merging, offset};
+use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode, offset};
 use super::jit::Helper;
 use super::lanes128::{self, little};
 use super::materialize::{Materialized, ScratchArray};

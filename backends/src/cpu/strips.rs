@@ -12,17 +12,17 @@ use std::ops::Range;
 use cranelift_codegen::entity::PrimaryMap;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::leaf::{Access, Branch, Inst, Leaf, LeafId, LeafStep, Nest};
 use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Op, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
-use super::branch::Branch;
 use super::columns::{self, ColumnRange, MOST, Phase, Strip, again};
 use super::emit::Emitter;
 use super::fold::{Fold, LEVELS, ceil_div};
 use super::lanes128::Operands;
-use super::leaf::{Access, Inst, Leaf, LeafEmitter, LeafId, LeafStep, Nest};
+use super::leaf::LeafEmitter;
 use super::nest::Axis;
 use super::wide::{self, Ready};
 

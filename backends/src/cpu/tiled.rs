@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use ir::leaf::{Access, Leaf, LeafStep};
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, Loop, Reduction, Single, Statement, ValueId};
 use ir::order::BLOCK;
-use ir::sched::{Tiles, is_scalar};
+use ir::sched::{Form, Tiles, is_scalar};
 use ir::{Affine, Size};
 
 use super::columns::{self, ColumnRange};
 use super::emit::Emitter;
-use super::fold::{Fold, offset};
+use super::fold::{Fold, FoldCode, offset};
 use super::lanes128::{Lanes128, Operands, Registers, vector};
-use super::leaf::{Access, Done, Leaf, LeafEmitter, LeafStep};
+use super::leaf::{Done, LeafEmitter};
 use super::strips::{self, RowLoop};
 
 /// The number of rows that are reduced and then processed further while they are in the cache.
@@ -80,7 +81,8 @@ impl Emitter<'_> {
                 to = e.least(to, width);
             }
             // Compile the leaves once, outside of the loop over rows.
-            let leaves: Vec<Option<Leaf>> = columns.iter().map(|l| Leaf::build(e, l.dims[0].0, &l.body, &[])).collect();
+            let leaves: Vec<Option<Leaf>> = columns.iter().map(|l| e.leaf_of(l)).collect();
+            rows.iter().for_each(|l| e.enter_body(l));
             let mut sums = vec![];
             for (l, buffers) in columns.iter().zip(&t.sums) {
                 sums.push(e.sums(l, buffers, block, width));
@@ -120,6 +122,19 @@ impl Emitter<'_> {
             });
             vec![]
         });
+    }
+
+    /// The vector form of a loop over columns, if it runs in it.
+    fn leaf_of(&self, l: &Loop) -> Option<Leaf> {
+        let index = l.dims[0].0;
+        if self.form(index, &l.body) == Form::Vectors { self.leaf(index, &l.body, &[]) } else { None }
+    }
+
+    /// Enters the body of a loop whose iterations run one after another in any case.
+    fn enter_body(&mut self, l: &Loop) {
+        if let Form::Single { inside, .. } = self.form(l.dims[0].0, &l.body) {
+            self.enter(&inside);
+        }
     }
 
     /// The accumulators of a block.

@@ -2,45 +2,20 @@
 //! the loop. A scalar loop handles the remainder, except with wide vectors, which mask it.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::BinaryOp;
+use ir::leaf::Leaf;
+use ir::nest::{Block, IndexId, ValueId};
 
-use super::convert::native_cast;
 use super::emit::Emitter;
-use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers, native_binary};
-use super::leaf::{Inst, Leaf, LeafId, LeafStep};
+use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers};
+use super::leaf::Emit;
 use super::{whiles, wide};
 
-/// Whether most operations of a leaf have vector instructions.
-pub(super) fn worthwhile(e: &Emitter<'_>, leaf: &Leaf) -> bool {
-    if wide::takes(e, leaf) {
-        return true;
-    }
-    let (mut native, mut other) = (0, 0);
-    leaf.for_each_step(&leaf.steps, &mut |step| {
-        let good = match step {
-            LeafStep::Value(id) if leaf.is_uniform(*id) => return,
-            LeafStep::Scalar(..) | LeafStep::Nest(_) | LeafStep::Branch(_) | LeafStep::While(_) => return,
-            LeafStep::Value(id) => is_native(leaf, *id),
-            LeafStep::Store { access, .. } => leaf.accesses[*access].contiguous(),
-        };
-        *(if good { &mut native } else { &mut other }) += 1;
-    });
-    // A leaf with loops inside must be contiguous along its own index. Otherwise the inner loops
-    // are the contiguous ones, and they become leaves themselves.
-    let inside = || leaf.accesses.iter().filter(|a| a.inner && a.gathered.is_empty());
-    let across = inside().filter(|a| !a.contiguous()).count();
-    native > other && (across == 0 || across < inside().filter(|a| a.contiguous()).count())
-}
-
-/// Whether an operation has a vector form that is better than one scalar operation per lane.
-fn is_native(leaf: &Leaf, id: LeafId) -> bool {
-    let (dtype, inst) = &leaf.values[id];
-    match inst {
-        Inst::Load(access) => leaf.accesses[*access].contiguous(),
-        Inst::Binary(BinaryOp::Shl | BinaryOp::Shr, _, amount) => leaf.is_uniform(*amount),
-        Inst::Binary(op, ..) => native_binary(*op, *dtype),
-        Inst::Cast(a) => native_cast(leaf.values[*a].0, *dtype),
-        _ => true,
+impl Emitter<'_> {
+    /// The vector form of a loop, if it has one and there are instructions for it.
+    pub(super) fn leaf(&self, index: IndexId, body: &Block, wanted: &[ValueId]) -> Option<Leaf> {
+        Leaf::build(self.site(&|value| self.dtype(value)), index, body, wanted)
+            .ok()
+            .filter(|leaf| wide::takes(self, leaf) || leaf.is_native())
     }
 }
 

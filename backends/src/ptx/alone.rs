@@ -7,12 +7,12 @@ use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{Levels, assign};
+use super::fold::{Levels, MergingCode, assign};
 use super::inst::{Comparison, Opcode, Reg, Rounding, Space, Type};
 use super::loops::Axes;
 use super::reduce::{CHUNK, Sum};
 use super::scan::Running;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The number of lanes whose elements a thread computes at once, a power of two, and the most
 /// statements for an element and the most reductions for which it does.

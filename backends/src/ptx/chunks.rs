@@ -10,10 +10,10 @@ use ir::sched::{Phase, is_scalar};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
-use super::fold::assign;
+use super::fold::{MergingCode, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::prefixes::SharedSums;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The threads of a block.
 pub(super) const THREADS: u32 = LANES as u32;

@@ -7,10 +7,10 @@ use ir::order::{Distribution, Scope, Step};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{assign, further, number, shuffled};
+use super::fold::{MergingCode, assign, further, number, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
 use super::rows::{GROUP, ThreadElements, WARP};
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The lanes of a chunk that each thread of a warp has.
 const LANES_OF_THREAD: i64 = GROUP / WARP;

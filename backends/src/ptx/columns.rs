@@ -15,11 +15,11 @@ use ir::order::BLOCK;
 
 use super::build::{Builder, Control};
 use super::emit::{Argument, Emitter};
-use super::fold::{Levels, assign};
+use super::fold::{Levels, MergingCode, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use super::state::ExecScope;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The shape of a strip.
 #[derive(Clone, Copy, PartialEq, Eq)]

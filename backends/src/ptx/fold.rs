@@ -9,7 +9,7 @@ use super::build::{Builder, Control};
 use super::emit::Emitter;
 use super::inst::{Address, Class, Comparison, Opcode, Operand, Reg, Rounding, Shuffle, Space, Type};
 use super::scalar;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 fn class(dtype: Dtype) -> Class {
     scalar::memory(dtype).class()
@@ -23,13 +23,30 @@ fn ty(dtype: Dtype) -> Type {
     }
 }
 
-impl Merging {
-    fn types(self, program: &Program) -> Vec<Type> {
-        self.dtypes(program).into_iter().map(ty).collect()
-    }
-
+/// Code for merging states.
+pub(super) trait MergingCode {
     /// The state of an empty reduction.
-    pub(super) fn nothing(self, e: &mut Emitter<'_>) -> Vec<Reg> {
+    fn nothing(self, e: &mut Emitter<'_>) -> Vec<Reg>;
+    /// The values that a state holds.
+    fn values(self, e: &mut Emitter<'_>, state: &[Reg]) -> Vec<Reg>;
+    /// Merges two states. `x` precedes `y` in the order.
+    fn merge(self, e: &mut Emitter<'_>, x: &[Reg], y: &[Reg]) -> Vec<Reg>;
+    /// A variable for a state, initialized to that of an empty reduction.
+    fn variable(self, e: &mut Emitter<'_>) -> Vec<Reg>;
+    /// Makes a variable the state of an empty reduction.
+    fn clear(self, e: &mut Emitter<'_>, state: &[Reg]);
+    /// Merges `more` into a variable.
+    fn add(self, e: &mut Emitter<'_>, state: &[Reg], more: &[Reg]);
+    /// The size of a state in bytes, in an array of states of one reduction.
+    fn bytes(self, program: &Program) -> i64;
+    /// The size of a slot that fits the state of any reduction by a primitive, or a larger one.
+    fn place(self, program: &Program) -> i64;
+    fn load(self, e: &mut Emitter<'_>, space: Space, at: Address) -> Vec<Reg>;
+    fn store(self, e: &mut Emitter<'_>, space: Space, state: &[Reg], at: Address);
+}
+
+impl MergingCode for Merging {
+    fn nothing(self, e: &mut Emitter<'_>) -> Vec<Reg> {
         let identity = match self {
             Merging::Fold(fold) => vec![fold.identity()],
             Merging::Reducer(id) => e.program.reducers[id].identity.clone(),
@@ -41,15 +58,13 @@ impl Merging {
         identity.into_iter().map(constant).collect()
     }
 
-    /// The values that a state holds.
-    pub(super) fn values(self, e: &mut Emitter<'_>, state: &[Reg]) -> Vec<Reg> {
+    fn values(self, e: &mut Emitter<'_>, state: &[Reg]) -> Vec<Reg> {
         let dtypes = self.dtypes(e.program);
         let value = |(reg, dtype): (&Reg, Dtype)| if dtype == Dtype::Bool { scalar::is_set(e.b(), *reg) } else { *reg };
         state.iter().zip(dtypes).map(value).collect()
     }
 
-    /// Merges two states. `x` precedes `y` in the order.
-    pub(super) fn merge(self, e: &mut Emitter<'_>, x: &[Reg], y: &[Reg]) -> Vec<Reg> {
+    fn merge(self, e: &mut Emitter<'_>, x: &[Reg], y: &[Reg]) -> Vec<Reg> {
         match self {
             Merging::Fold(fold) => {
                 let b = e.b();
@@ -71,47 +86,47 @@ impl Merging {
         }
     }
 
-    /// A variable for a state, initialized to that of an empty reduction.
-    pub(super) fn variable(self, e: &mut Emitter<'_>) -> Vec<Reg> {
+    fn variable(self, e: &mut Emitter<'_>) -> Vec<Reg> {
         self.nothing(e).into_iter().map(|reg| e.b().copy(reg)).collect()
     }
 
-    pub(super) fn clear(self, e: &mut Emitter<'_>, state: &[Reg]) {
+    fn clear(self, e: &mut Emitter<'_>, state: &[Reg]) {
         let nothing = self.nothing(e);
         assign(e.b(), state, &nothing);
     }
 
-    /// Merges `more` into a variable.
-    pub(super) fn add(self, e: &mut Emitter<'_>, state: &[Reg], more: &[Reg]) {
+    fn add(self, e: &mut Emitter<'_>, state: &[Reg], more: &[Reg]) {
         let sum = self.merge(e, state, more);
         assign(e.b(), state, &sum);
     }
 
-    /// The size of a state in bytes, in an array of states of one reduction.
-    pub(super) fn bytes(self, program: &Program) -> i64 {
+    fn bytes(self, program: &Program) -> i64 {
         match self {
             Merging::Fold(fold) => register_bytes(fold.dtype) as i64,
             Merging::Reducer(id) => 8 * program.reducers[id].identity.len() as i64,
         }
     }
 
-    /// The size of a slot that fits the state of any reduction by a primitive, or a larger one.
-    pub(super) fn place(self, program: &Program) -> i64 {
+    fn place(self, program: &Program) -> i64 {
         self.bytes(program).max(STATE as i64)
     }
 
-    pub(super) fn load(self, e: &mut Emitter<'_>, space: Space, at: Address) -> Vec<Reg> {
+    fn load(self, e: &mut Emitter<'_>, space: Space, at: Address) -> Vec<Reg> {
         let place = |k: usize| Address { offset: at.offset + 8 * k as i64, ..at };
-        let types = self.types(e.program);
+        let types = types(self, e.program);
         types.into_iter().enumerate().map(|(k, ty)| e.b().load(space, ty, place(k))).collect()
     }
 
-    pub(super) fn store(self, e: &mut Emitter<'_>, space: Space, state: &[Reg], at: Address) {
-        let types = self.types(e.program);
+    fn store(self, e: &mut Emitter<'_>, space: Space, state: &[Reg], at: Address) {
+        let types = types(self, e.program);
         for (k, (ty, reg)) in types.into_iter().zip(state).enumerate() {
             e.b().store(space, ty, *reg, Address { offset: at.offset + 8 * k as i64, ..at });
         }
     }
+}
+
+fn types(merging: Merging, program: &Program) -> Vec<Type> {
+    merging.dtypes(program).into_iter().map(ty).collect()
 }
 
 /// The state of the lane that is `by` higher.

@@ -10,10 +10,10 @@ use ir::{Monoid, Size, visit};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
-use super::fold::number;
+use super::fold::{MergingCode, number};
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::state::{ExecScope, SyncScope};
-use crate::fold::{Fold, Merging};
+use ir::merging::{Fold, Merging};
 
 /// The number of elements that a thread processes together, so that their loads overlap.
 pub(super) const AT_ONCE: i64 = 8;

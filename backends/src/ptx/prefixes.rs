@@ -11,10 +11,10 @@ use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{assign, shuffled};
+use super::fold::{MergingCode, assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
 use super::state::SyncScope;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The elements of a group.
 const WIDTH: i64 = SCAN_GROUP as i64;

@@ -14,11 +14,11 @@ use ir::{Dtype, Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::fold::{Levels, assign, number};
+use super::fold::{Levels, MergingCode, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::ThreadElements;
-use crate::fold::{Fold, Merging};
+use ir::merging::{Fold, Merging};
 
 pub(super) const CHUNK: i64 = LANES_CHUNK as i64;
 

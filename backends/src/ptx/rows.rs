@@ -14,11 +14,12 @@ use ir::{Affine, Order, Size, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
+use super::fold::MergingCode;
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
 use super::state::{ExecScope, SyncScope};
 use super::vectors::uniform;
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// The number of threads in a warp.
 pub(super) const WARP: i64 = 32;

@@ -7,8 +7,9 @@ use ir::sabotage::{self, Bug};
 
 use super::build::Control;
 use super::emit::Emitter;
+use super::fold::MergingCode;
 use super::inst::{Comparison, Opcode, Reg, Space, Type};
-use crate::fold::Merging;
+use ir::merging::Merging;
 
 /// One running reduction.
 #[derive(Clone)]

@@ -20,9 +20,12 @@ pub mod decision;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod effects;
 pub mod groups;
+#[warn(clippy::wildcard_enum_match_arm)]
+pub mod leaf;
 pub mod linear;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod live;
+pub mod merging;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod nest;
 pub mod ops;

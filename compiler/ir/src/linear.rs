@@ -66,3 +66,8 @@ pub fn mergeable(program: &Program, outer: IndexId, inner: IndexId, extent: &Ext
     }
     even
 }
+
+/// Whether a subscript depends on an index.
+pub fn mentions(at: &[Subscript], index: IndexId) -> bool {
+    at.iter().any(|s| matches!(s, Subscript::Affine(a) if !a.coefficient(index).is_zero()))
+}

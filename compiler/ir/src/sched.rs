@@ -18,8 +18,10 @@
 //! part @k.1 of k0: whole joins chunk.1
 //! ```
 
+mod form;
 mod machine;
 pub mod ordered;
+pub mod partition;
 mod query;
 mod row;
 pub mod time_tiles;
@@ -32,6 +34,7 @@ use crate::Size;
 use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
 use crate::order::BLOCK;
 
+pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
 pub use query::{
     LEVELS, STATE, Shared, divides, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks, reduction_bytes,
@@ -73,6 +76,9 @@ pub struct Part {
     pub variants: Vec<Variant>,
     /// The strategies that were asked before and do not apply.
     pub refused: Vec<(Strategy, Refusal)>,
+    /// How its parallel loops run on a core, in order, if the pass `forms` has said so. Otherwise
+    /// the engine decides.
+    pub forms: Vec<LoopForm>,
 }
 
 /// How a part runs. If the last statement runs in a special way, those before it define scalars,
@@ -205,7 +211,7 @@ impl Scheduled {
 impl Part {
     /// A part that no strategy has laid out yet.
     pub fn new(of: KernelId, kernel: Kernel, run: Run, joins: Vec<IndexId>) -> Part {
-        Part { of, kernel, run, joins, variants: vec![], refused: vec![] }
+        Part { of, kernel, run, joins, variants: vec![], refused: vec![], forms: vec![] }
     }
 
     /// Another part of the same kernel.

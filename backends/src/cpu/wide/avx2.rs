@@ -7,12 +7,12 @@
 //! a range.
 
 use iced_x86::Code;
+use ir::leaf::{Inst, Leaf};
 use ir::{BinaryOp, Dtype};
 
 use super::inst::{Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Slot, Splat};
 use super::lanes::{Argument, Registers, WideX86};
 use super::table;
-use crate::cpu::leaf::{Inst, Leaf};
 
 /// Whether an operation that AVX-512 supports is supported here. Conversions between eight-byte
 /// integers and floats are only supported to `f64`.

@@ -7,6 +7,7 @@
 
 use cranelift_codegen::entity::PrimaryMap;
 use iced_x86::Code;
+use ir::leaf::{Branch, Inst, Leaf, Nest, Steps};
 use ir::nest::{Extent, IndexId, Op, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
@@ -16,11 +17,9 @@ use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg,
 use super::machine::Isa;
 use super::neighbours::Loaded;
 use super::{strided, table};
-use crate::cpu::branch::Branch;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, Nest};
-use crate::cpu::whiles::Steps;
+use crate::cpu::leaf::{Done, Emit, LeafEmitter};
 
 /// The registers that hold a value for one group, or operands in memory instead.
 pub(super) type Registers = Vec<Operand>;
@@ -296,7 +295,7 @@ fn splat(value: Scalar) -> Splat {
 
 /// Whether an operation is supported.
 pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
-    let of = |id: &crate::cpu::leaf::LeafId| leaf.values[*id].0;
+    let of = |id: &ir::leaf::LeafId| leaf.values[*id].0;
     match inst {
         Inst::Constant(_) | Inst::Affine { .. } | Inst::Select(..) | Inst::Fma(..) => true,
         Inst::Uniform(_) | Inst::Unary(..) => !dtype.is_storage(),

@@ -32,6 +32,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
+use ir::leaf::{Access, Inst, Leaf, LeafStep};
 use ir::nest::{BufferId, IndexId, Kernel, Program, Role};
 use ir::order::LANES;
 use ir::sabotage::{self, Bug};
@@ -49,7 +50,7 @@ pub(super) use self::reduce::Reducer;
 pub(super) use self::scan::Scanner;
 pub(super) use self::steps::run_whole;
 use super::emit::{Emitter, own_memory};
-use super::leaf::{Access, Inst, Leaf, LeafStep};
+use crate::cpu::leaf::Emit;
 
 /// The properties of a kernel that its leaves need.
 pub(super) struct Wide {

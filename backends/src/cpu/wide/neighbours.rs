@@ -6,13 +6,13 @@
 
 use iced_x86::Code;
 use ir::Dtype;
+use ir::leaf::{Inst, Leaf, LeafStep};
 
 use super::inst::{MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
 use super::machine::Isa;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::{Inst, Leaf, LeafStep};
 
 /// The minimum number of neighbouring loads for which this pays off.
 const LEAST: usize = 3;

@@ -20,6 +20,7 @@
 use std::collections::BTreeSet;
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use ir::leaf::{Access, Inst, Leaf, LeafStep};
 use ir::nest::{BufferId, IndexId, Kernel, Loop, Program, Role, Statement};
 use ir::{Size, visit};
 
@@ -29,7 +30,6 @@ use super::lanes::{Argument, Shared};
 use super::machine::Memory;
 use crate::cpu::emit::Emitter;
 use crate::cpu::formula::{Formula, Rule};
-use crate::cpu::leaf::{Access, Inst, Leaf, LeafStep};
 
 /// Arrays larger than this do not stay in a core's caches.
 const FAR: i64 = 2 << 20;

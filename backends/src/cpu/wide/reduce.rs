@@ -10,6 +10,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction};
+use ir::leaf::Leaf;
 use ir::order::{Distribution, LANES, Scope, Step};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Monoid, Order};
@@ -26,9 +27,9 @@ use super::{
 };
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::Leaf;
+use crate::cpu::leaf::Emit;
 use crate::cpu::scalar;
-use crate::fold::Fold;
+use ir::merging::Fold;
 
 /// The groups that the 128 lanes make.
 fn all_groups(isa: Isa) -> i32 {

@@ -4,6 +4,7 @@
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::Code;
 use ir::Order;
+use ir::leaf::{Leaf, LeafStep};
 use ir::nest::{Block, IndexId, ValueId};
 use ir::order::{Distribution, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
@@ -15,9 +16,9 @@ use super::lanes::{Argument, Registers, Shared, WideX86};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
-use crate::cpu::leaf::{Leaf, LeafEmitter, LeafStep};
+use crate::cpu::leaf::{Emit, LeafEmitter};
 use crate::cpu::scalar;
-use crate::fold::Fold;
+use ir::merging::Fold;
 
 /// The register with the result of the groups so far in all its lanes.
 const CARRIED: u32 = 0;
@@ -49,7 +50,7 @@ impl Scanner {
         if !groups_fit || !matches!(fold.dtype.bytes(), 4 | 8) {
             return None;
         }
-        let mut leaf = Leaf::build(e, index, body, &[input])?;
+        let mut leaf = e.leaf(index, body, &[input])?;
         let Some(LeafStep::Store { access, .. }) = leaf.steps.pop() else { return None };
         if !takes(e, &leaf) {
             return None;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
+use ir::leaf::{Inst, Leaf, LeafStep, Steps};
 use ir::nest::{Extent, IndexId, Op};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 
@@ -15,8 +16,7 @@ use super::inst::{Carried, Class, Item, Operand, Repeat};
 use super::lanes::{Argument, Registers, Shared, WideX86};
 use super::{Function, Isa, addresses, avx2, begin, end, lanes, whole_groups};
 use crate::cpu::emit::Emitter;
-use crate::cpu::leaf::{Done, Inst, Leaf, LeafEmitter, LeafStep};
-use crate::cpu::whiles::Steps;
+use crate::cpu::leaf::{Done, Emit, LeafEmitter};
 
 /// Runs the whole groups of `from..to`, which must not be empty, if the leaf is supported here.
 /// Returns where the remainder begins.

@@ -6,7 +6,7 @@ use iced_x86::Code;
 
 use super::inst::{Class, Lanes, MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
-use crate::cpu::leaf::Access;
+use ir::leaf::Access;
 
 /// The maximum stride.
 const MOST: i64 = 4;

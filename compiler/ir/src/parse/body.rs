@@ -358,11 +358,17 @@ impl Parser<'_> {
 
     /// A mention of a value.
     fn value(&mut self, scope: &mut Scope) -> Result<ValueId> {
+        let value = self.value_id()?;
+        scope.mention(value);
+        Ok(value)
+    }
+
+    /// The number of a value.
+    pub(super) fn value_id(&mut self) -> Result<ValueId> {
         let Some(Token::Value(text)) = self.peek() else { return Err(self.expected("a value such as `v0`")) };
         let number = text[1..].parse().ok().filter(|n| *n < MAX_VALUE);
         let value = ValueId::from_u32(number.ok_or_else(|| self.error("the number is too large"))?);
         self.next += 1;
-        scope.mention(value);
         Ok(value)
     }
 

@@ -5,11 +5,12 @@ use std::str::FromStr;
 use super::token::Token;
 use super::{ParseError, Parser, Result};
 use crate::Size;
+use crate::leaf::Obstacle;
 use crate::nest::{IndexId, Kernel, KernelId};
 use crate::order::Scope;
 use crate::sched::{
-    Axis, Beyond, Fill, HandOff, Inner, Level, Machine, Part, Phase, Refusal, Row, Run, Scheduled, Stage, Staged,
-    Strategy, Tail, Tiles, Transpose, Variant,
+    Axis, Beyond, Fill, Form, HandOff, Inner, Level, LoopForm, Machine, Part, Phase, Refusal, Row, Run, Scheduled,
+    Stage, Staged, Strategy, Tail, Tiles, Transpose, Variant,
 };
 
 impl FromStr for Scheduled {
@@ -67,7 +68,49 @@ impl Parser<'_> {
             self.next += 1;
             variants.push(self.variant(strategy, &kernel)?);
         }
-        Ok(Part { of, kernel, run, joins, variants, refused })
+        let forms = self.forms(&kernel)?;
+        Ok(Part { of, kernel, run, joins, variants, refused, forms })
+    }
+
+    /// How loops run on a core.
+    fn forms(&mut self, kernel: &Kernel) -> Result<Vec<LoopForm>> {
+        let mut forms = vec![];
+        while self.take_word("loop") {
+            let index = self.index_of(kernel)?;
+            self.mark(":")?;
+            forms.push(LoopForm { index, form: self.form(kernel)? });
+        }
+        Ok(forms)
+    }
+
+    fn form(&mut self, kernel: &Kernel) -> Result<Form> {
+        if self.take_word("vectors") {
+            return Ok(Form::Vectors);
+        }
+        if self.take_word("single") {
+            self.mark("(")?;
+            let obstacle = self.named("an obstacle such as `branch`", Obstacle::from_name)?;
+            self.mark(")")?;
+            let mut inside = vec![];
+            if self.take_mark("{") {
+                inside = self.forms(kernel)?;
+                self.mark("}")?;
+            }
+            return Ok(Form::Single { obstacle, inside });
+        }
+        self.word("split")?;
+        let at = self.value_id()?;
+        let holds = Box::new(self.side(kernel)?);
+        self.word("else")?;
+        let fails = Box::new(self.side(kernel)?);
+        Ok(Form::Split { at, holds, fails })
+    }
+
+    fn side(&mut self, kernel: &Kernel) -> Result<Form> {
+        self.mark("{")?;
+        let form = self.form(kernel)?;
+        self.mark("}")?;
+        Ok(form)
     }
 
     /// A way to run a part, behind its strategy.

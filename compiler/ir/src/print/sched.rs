@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Body, Printer, list, name};
 use crate::Size;
 use crate::nest::{BufferId, Index, IndexId};
-use crate::sched::{Axis, Fill, Inner, Level, Part, Row, Run, Scheduled, Staged, Tail, Variant};
+use crate::sched::{Axis, Fill, Form, Inner, Level, LoopForm, Part, Row, Run, Scheduled, Staged, Tail, Variant};
 
 impl fmt::Display for Scheduled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -21,6 +21,7 @@ impl fmt::Display for Scheduled {
                 writeln!(f, "  refused {}: {}", strategy.name(), refusal.name())?;
             }
             part.variants.iter().try_for_each(|v| f.write_str(&variant(&printer, part, v)))?;
+            part.forms.iter().try_for_each(|loop_form| writeln!(f, "  {}", self::loop_form(part, loop_form)))?;
         }
         Ok(())
     }
@@ -37,6 +38,26 @@ fn joins(part: &Part) -> String {
 fn indices(part: &Part, ids: &[IndexId]) -> String {
     let index = |found: Option<&Index>| found.map_or_else(String::new, |index| name(&index.name));
     list(ids, |id| index(part.kernel.indices.get(*id)))
+}
+
+/// How a loop runs on a core.
+fn loop_form(part: &Part, LoopForm { index, form }: &LoopForm) -> String {
+    format!("loop {}: {}", indices(part, &[*index]), self::form(part, form))
+}
+
+fn form(part: &Part, form: &Form) -> String {
+    match form {
+        Form::Vectors => "vectors".to_owned(),
+        Form::Single { obstacle, inside } => {
+            let inside: String = inside.iter().map(|inner| format!("{} ", loop_form(part, inner))).collect();
+            let inside = if inside.is_empty() { inside } else { format!(" {{ {inside}}}") };
+            format!("single ({}){inside}", obstacle.name())
+        }
+        Form::Split { at, holds, fails } => {
+            let [holds, fails] = [holds, fails].map(|side| self::form(part, side));
+            format!("split {at} {{ {holds} }} else {{ {fails} }}")
+        }
+    }
 }
 
 /// A way to run a part.

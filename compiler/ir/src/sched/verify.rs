@@ -2,10 +2,12 @@
 //! before code is generated. The program with the parts as its kernels obeys those of
 //! [`crate::verify`], and each part runs in a way that its statements and its target permit.
 
+use super::form::are_legal;
 use super::{
     Axis, Columns, Count, Level, Machine, Part, Phase, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
     is_scalar, prefixes_in_chunks,
 };
+use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
 use crate::order::Scope;
 use crate::verify::VerifyError;
@@ -26,6 +28,7 @@ pub fn verify(scheduled: &Scheduled) -> Result {
         checker.fits(&scheduled.machine)?;
         checker.run()?;
         part.variants.iter().try_for_each(|variant| checker.variant(&scheduled.machine, variant))?;
+        checker.forms(&scheduled.machine)?;
     }
     Ok(())
 }
@@ -143,6 +146,14 @@ impl<'s> Checker<'s> {
         self.hold(t.outer + 1 < l.dims.len() && t.height > 0, "has no tiles along an index outside of the innermost")?;
         let load = |at: &usize| matches!(l.body.get(*at), Some(Statement::Let { op: Op::Load { .. }, .. }));
         self.hold(t.loads.iter().all(load), "transposes a statement that is no load")
+    }
+
+    /// Its loops run in forms that they may have.
+    fn forms(&self, machine: &Machine) -> Result {
+        let Part { kernel, joins, forms, .. } = self.part;
+        let site = Site { program: self.program, dtype: &|value| kernel.values[value], joins };
+        let legal = machine.gpu.is_none() && are_legal(forms, site, &kernel.body);
+        self.hold(forms.is_empty() || legal, "has loops in a form that they cannot have")
     }
 
     /// Each iteration of the last statement runs once, on units that the target has.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::leaf::{Leaf, LeafId, LeafStep};
+use super::{Leaf, LeafId, LeafStep};
 
 /// Takes the values that nothing uses out of the steps of a leaf.
 pub(super) fn without_unused(leaf: &mut Leaf) {

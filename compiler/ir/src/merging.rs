@@ -1,26 +1,28 @@
 //! Reductions as engines see them: how states are merged, and the types of states.
 
-use ir::build::Values;
-use ir::nest::{Input, Merge, Prefix, Program, ReducerId, Reduction};
-use ir::sabotage::{self, Bug};
-use ir::{BinaryOp, Dtype, Monoid, Scalar};
+use crate::build::Values;
+use crate::nest::{Input, Merge, Prefix, Program, ReducerId, Reduction, ValueId};
+use crate::sabotage::{self, Bug};
+use crate::{BinaryOp, Dtype, Monoid, Scalar};
 
 /// A reduction by a primitive over elements of a type.
 #[derive(Clone, Copy)]
-pub(crate) struct Fold {
-    pub(crate) op: Monoid,
-    pub(crate) dtype: Dtype,
+pub struct Fold {
+    /// The operation.
+    pub op: Monoid,
+    /// The type of the elements.
+    pub dtype: Dtype,
 }
 
 impl Fold {
     /// The primitive that combines two elements.
-    pub(crate) fn primitive(self) -> BinaryOp {
+    pub fn primitive(self) -> BinaryOp {
         self.op.primitive()
     }
 
     /// The value of an empty reduction, in the type that engines compute with: `f32` for half
     /// floats.
-    pub(crate) fn identity(self) -> Scalar {
+    pub fn identity(self) -> Scalar {
         let is_half = matches!(self.dtype, Dtype::F16 | Dtype::Bf16);
         let element = if is_half { Dtype::F32 } else { self.dtype };
         if self.op == Monoid::Max && element.is_float() && sabotage::on(Bug::WrongIdentity) {
@@ -32,7 +34,7 @@ impl Fold {
 
 /// How a reduction merges its states.
 #[derive(Clone, Copy)]
-pub(crate) enum Merging {
+pub enum Merging {
     /// By a primitive: the state is one value.
     Fold(Fold),
     /// By a reducer of the program.
@@ -41,19 +43,20 @@ pub(crate) enum Merging {
 
 impl Merging {
     /// The merge of a reduction over values of these types.
-    pub(crate) fn of(values: &Values, r: &Reduction) -> Merging {
-        Merging::new(values, r.merge, &r.inputs)
+    pub fn of(values: &Values, r: &Reduction) -> Merging {
+        Merging::new(&|value| values[value], r.merge, &r.inputs)
     }
 
     /// The merge of a running reduction.
-    pub(crate) fn of_prefix(values: &Values, prefix: &Prefix) -> Merging {
-        Merging::new(values, prefix.merge, &prefix.inputs)
+    pub fn of_prefix(values: &Values, prefix: &Prefix) -> Merging {
+        Merging::new(&|value| values[value], prefix.merge, &prefix.inputs)
     }
 
-    fn new(values: &Values, merge: Merge, inputs: &[Input]) -> Merging {
+    /// That of some inputs.
+    pub(crate) fn new(dtype: &dyn Fn(ValueId) -> Dtype, merge: Merge, inputs: &[Input]) -> Merging {
         match merge {
             Merge::Monoid(op) => {
-                let dtype = inputs.first().and_then(|input| input.value()).map_or(Dtype::I64, |value| values[value]);
+                let dtype = inputs.first().and_then(|input| input.value()).map_or(Dtype::I64, dtype);
                 Merging::Fold(Fold { op, dtype })
             }
             Merge::Reducer(id) => Merging::Reducer(id),
@@ -61,7 +64,7 @@ impl Merging {
     }
 
     /// Whether the order of the elements can change the result's bits.
-    pub(crate) fn depends_on_order(self, program: &Program) -> bool {
+    pub fn depends_on_order(self, program: &Program) -> bool {
         match self {
             Merging::Fold(fold) => fold.op.depends_on_order(fold.dtype),
             Merging::Reducer(id) => program.reducers[id].law.depends_on_order(),
@@ -69,7 +72,7 @@ impl Merging {
     }
 
     /// The types of the state's values.
-    pub(crate) fn dtypes(self, program: &Program) -> Vec<Dtype> {
+    pub fn dtypes(self, program: &Program) -> Vec<Dtype> {
         match self {
             Merging::Fold(fold) => vec![fold.dtype],
             Merging::Reducer(id) => program.reducers[id].state().collect(),
