@@ -1,4 +1,4 @@
-//! Chooses how parallel loops run on a core ([`ir::sched::Form`]): in vectors wherever they can.
+//! Chooses how loops run on a core ([`ir::sched::Form`]): in vectors wherever they can.
 
 use ir::choice::Choice;
 use ir::leaf::Site;
@@ -13,6 +13,6 @@ pub fn forms(scheduled: &mut Scheduled, choice: &mut Choice) {
     for part in parts {
         let values = &part.kernel.values;
         let site = Site { program, dtype: &|value| values[value], joins: &part.joins };
-        part.forms = Forms { site, grants: &mut || choice.grants(true) }.of_block(&part.kernel.body);
+        part.forms = Forms { site, grants: &mut || choice.grants(true) }.of_part(part);
     }
 }

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, 
 use cranelift_frontend::FunctionBuilder;
 use ir::leaf::Site;
 use ir::linear::Linear;
-use ir::nest::{Block, BufferId, IndexId, Subscript, ValueId};
+use ir::nest::{Block, BufferId, IndexId, Loop, Subscript, ValueId};
 use ir::sched::{Form, Forms, LoopForm};
 use ir::{Affine, Dtype, Size};
 
@@ -131,10 +131,19 @@ impl<'a> Emitter<'a> {
         self.forms.extend(forms.iter().map(|LoopForm { index, form }| (*index, form.clone())));
     }
 
-    /// The form of a parallel loop: the one that the schedule says, unless code generation has made
-    /// the loop.
+    /// The form of a loop with this last index, and with this body: the one that the schedule says,
+    /// unless code generation has made the loop.
     pub(super) fn form(&self, index: IndexId, body: &Block) -> Form {
-        let choose = || Forms { site: self.site(&|value| self.dtype(value)), grants: &mut || true }.of(index, body);
+        self.form_or(index, |forms| forms.of(index, body))
+    }
+
+    /// The form of a reducing loop.
+    pub(super) fn form_of_reduction(&self, l: &Loop) -> Form {
+        self.form_or(l.dims[l.dims.len() - 1].0, |forms| forms.of_loop(l))
+    }
+
+    fn form_or(&self, index: IndexId, choose: impl FnOnce(&mut Forms<'_>) -> Form) -> Form {
+        let choose = || choose(&mut Forms { site: self.site(&|value| self.dtype(value)), grants: &mut || true });
         self.forms.get(&index).cloned().unwrap_or_else(choose)
     }
 

@@ -17,7 +17,7 @@ use ir::Order;
 use ir::leaf::Leaf;
 use ir::nest::{Block, BufferId, Loop, LoopKind, Reduction, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
-use ir::sched::in_lanes;
+use ir::sched::{Form, extreme};
 
 use super::best::Best;
 use super::emit::{Emitter, own_memory};
@@ -65,7 +65,7 @@ struct Member<'r> {
 
 impl<'r> Member<'r> {
     fn of(e: &Emitter<'_>, reduction: &'r Reduction) -> Option<Member<'r>> {
-        if let Some((fold, input)) = Pick::extreme(e, reduction) {
+        if let Some((fold, input)) = extreme(e.unit.program, &|value| e.dtype(value), reduction) {
             return Some(Member { reduction, fold, picks: true, input });
         }
         let r = reduction.single()?;
@@ -202,12 +202,9 @@ struct LeafLoop<'l> {
 }
 
 impl Emitter<'_> {
-    /// A reducing loop; `None` unless its body is a leaf and all its reductions can be vectorized.
+    /// A reducing loop in vectors. Returns `None` if there are no instructions for it.
     pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
         let members = Member::all(self, reductions)?;
-        if !members.iter().all(|m| m.picks || in_lanes(m.fold.dtype, m.reduction.order)) {
-            return None;
-        }
         let (last, outer) = axes.split_last()?;
         let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
         let leaf = self.leaf(last.index, &l.body, &inputs)?;
@@ -226,6 +223,7 @@ impl Emitter<'_> {
         let Some(members) = Member::all(self, reductions) else { return };
         if let [axis] = axes.as_slice()
             && !members.iter().any(Member::in_blocks)
+            && self.form(axis.index, &l.body) == Form::Vectors
         {
             let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
             if let Some(leaf) = self.leaf(axis.index, &l.body, &inputs) {

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `compile`, `jit` | from a program to machine code; ownership of the code; helpers that it calls |
 //! | `emit`, `state`, `nest`, `scalar` | the code generator and its state; loop nests; scalar operations |
-//! | `leaf`, `branch` | innermost loops that can be vectorized, independent of the vector width |
-//! | `vectors`, `lanes128`, `wide` | their code: 128-bit vectors of Cranelift, or our own AVX2 and AVX-512 |
-//! | `index_split`, `transpose_tiles`, `transpose` | loop splitting at comparisons; tiled transposition |
+//! | `leaf` | code for leaves (`ir::leaf`), independent of the vector width |
+//! | `vectors`, `lanes128`, `branch`, `whiles`, `wide` | the same for 128-bit vectors of Cranelift, and for our own AVX2 and AVX-512 |
+//! | `index_split`, `transpose_tiles`, `transpose` | loops that are split at comparisons; tiled transposition |
 //! | `columns`, `strips`, `tiled` | loops along columns, several columns at a time |
 //! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
 //! | `scan`, `carry`, `materialize` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{I32, I32X4, I64};
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use ir::leaf::Leaf;
-use ir::nest::{Block, IndexId, Input, Law, Merge, Reduction, ValueId};
+use ir::nest::{Block, IndexId, ValueId};
 use ir::{CompareOp, Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
@@ -31,23 +31,9 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    /// For a fold that [`Pick::extreme`] returns.
+    /// For a fold that [`ir::sched::extreme`] returns.
     pub(super) fn new(fold: Fold) -> Pick {
         Pick { fold, ty: lanes128::vector(fold.dtype, false), wide: None }
-    }
-
-    /// The fold that finds the extreme, and the value it is applied to. Returns `None` if the
-    /// reduction finds anything but a position, or if its elements have no vectors.
-    pub(super) fn extreme(e: &Emitter<'_>, r: &Reduction) -> Option<(Fold, ValueId)> {
-        let Merge::Reducer(id) = r.merge else { return None };
-        let (Law::First(extreme), [Input::Value(input), Input::Number]) =
-            (e.unit.program.reducers[id].law, r.inputs.as_slice())
-        else {
-            return None;
-        };
-        let fold = Fold { op: extreme.monoid(), dtype: e.dtype(*input) };
-        let wide = matches!(fold.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
-        wide.then_some((fold, *input))
     }
 
     /// Uses wide vectors, if possible. `loads` are statements that load `input`.

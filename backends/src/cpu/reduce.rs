@@ -8,6 +8,7 @@ use ir::Order;
 use ir::nest::{Input, Loop, Reduction};
 use ir::order::{Distribution, LANES, LANES_CHUNK, SCAN_CHUNK, SCAN_GROUP, Scope, Step};
 use ir::sabotage::{self, Bug};
+use ir::sched::Form;
 
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, MergingCode, at_multiple};
@@ -181,8 +182,10 @@ impl Emitter<'_> {
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
         let joins = l.dims.iter().any(|(index, _)| self.unit.part.joins.contains(index));
-        if !joins && self.reduce_by_lanes(&axes, l, reductions).is_some() {
-            return;
+        match self.form_of_reduction(l) {
+            Form::Vectors if self.reduce_by_lanes(&axes, l, reductions).is_some() => return,
+            Form::Vectors | Form::Split { .. } => {}
+            Form::Single { inside, .. } => self.enter(&inside),
         }
         let accumulators: Vec<Accumulator> =
             reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins, &axes)).collect();

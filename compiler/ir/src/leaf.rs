@@ -165,12 +165,16 @@ pub enum Obstacle {
     Across,
     /// It has loops inside, and most of its operations have no vector instructions.
     Slow,
+    /// It reduces states of several values.
+    State,
+    /// It combines the results of chunks or blocks, which are few.
+    Results,
     /// A choice in a test.
     Chosen,
 }
 
 /// The names of obstacles in text.
-const OBSTACLES: [(Obstacle, &str); 14] = [
+const OBSTACLES: [(Obstacle, &str); 16] = [
     (Obstacle::Branch, "branch"),
     (Obstacle::SameElement, "same_element"),
     (Obstacle::Shared, "shared"),
@@ -184,6 +188,8 @@ const OBSTACLES: [(Obstacle, &str); 14] = [
     (Obstacle::Half, "half"),
     (Obstacle::Across, "across"),
     (Obstacle::Slow, "slow"),
+    (Obstacle::State, "state"),
+    (Obstacle::Results, "results"),
     (Obstacle::Chosen, "chosen"),
 ];
 

@@ -37,8 +37,8 @@ use crate::order::BLOCK;
 pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
 pub use query::{
-    LEVELS, STATE, Shared, divides, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks, reduction_bytes,
-    reductions_bytes, register_bytes,
+    LEVELS, STATE, Shared, divides, extreme, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks,
+    reduction_bytes, reductions_bytes, register_bytes,
 };
 pub use row::{Beyond, Fill, Row, Staged};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};

@@ -12,6 +12,7 @@
 //! Nothing here is computed twice: figures come from `analysis`, decisions from `fusion`.
 
 mod constants;
+mod forms;
 mod layout;
 mod names;
 mod nests;

@@ -75,7 +75,19 @@ pub fn lines(
     names: &SecondaryMap<ValueId, Option<&str>>,
     arithmetic: &Arithmetic,
 ) -> Vec<String> {
-    printed(program, kernel, sizes, Names::Source(names), arithmetic)
+    lines_and_indices(program, kernel, sizes, names, arithmetic).0
+}
+
+/// The lines of a kernel, and the names of its indices in them.
+pub fn lines_and_indices(
+    program: &Program,
+    kernel: &Kernel,
+    sizes: &Sizes,
+    names: &SecondaryMap<ValueId, Option<&str>>,
+    arithmetic: &Arithmetic,
+) -> (Vec<String>, BTreeMap<IndexId, String>) {
+    let printer = printed(program, kernel, sizes, Names::Source(names), arithmetic);
+    (printer.lines, printer.indices)
 }
 
 /// The lines of a kernel inside the loops over kernels around it, the outermost first.
@@ -102,16 +114,16 @@ pub fn form(program: &Program, kernel: &Kernel, sizes: &Sizes, arithmetic: &Arit
         let next = numbers.len();
         numbers.entry(buffer).or_insert(next);
     }
-    printed(program, kernel, sizes, Names::Numbers(numbers), arithmetic)
+    printed(program, kernel, sizes, Names::Numbers(numbers), arithmetic).lines
 }
 
-fn printed(
-    program: &Program,
-    kernel: &Kernel,
-    sizes: &Sizes,
-    names: Names<'_>,
-    arithmetic: &Arithmetic,
-) -> Vec<String> {
+fn printed<'a>(
+    program: &'a Program,
+    kernel: &'a Kernel,
+    sizes: &'a Sizes,
+    names: Names<'a>,
+    arithmetic: &'a Arithmetic,
+) -> Printer<'a> {
     let mut printer = Printer {
         program,
         kernel,
@@ -128,7 +140,7 @@ fn printed(
     };
     printer.name_indices();
     printer.block(&kernel.body);
-    printer.lines
+    printer
 }
 
 /// The names of arrays, values and indices.

@@ -7,6 +7,7 @@ use ir::rewrite::for_each_affine_mut;
 use ir::sched::{Part, Phase, Run, Scheduled, is_scalar};
 use ir::{Arithmetic, Size};
 
+use super::forms::forms;
 use super::layout::{refusals, ways};
 use super::{Known, Report, nests};
 
@@ -19,9 +20,11 @@ pub struct PartReport {
     pub part: (usize, usize),
     /// How much runs at the same time; `None` if nothing runs at the sizes that were given.
     pub how: Option<String>,
-    /// How many iterations a thread and a block of a GPU take; with sizes, only at these.
+    /// How many iterations a thread and a block of a GPU take; with sizes, only at these. On a CPU,
+    /// the loops that run in vectors.
     pub ways: Vec<String>,
-    /// Why it does not run in ways that would have come first.
+    /// Why it does not run in ways that would have come first. On a CPU, the loops that do not run
+    /// in vectors.
     pub refused: Vec<String>,
     /// Its loops.
     pub nest: Vec<String>,
@@ -51,10 +54,16 @@ impl Report {
                 for_each_affine_mut(statement, &mut |affine| *affine = affine.map_sizes(&|size| known.size(size)));
             }
             let runs = kernel.body.iter().any(runs);
-            let nest = nests::lines(&program, &kernel, &self.sizes, &SecondaryMap::new(), arithmetic);
+            let no_names = SecondaryMap::new();
+            let (nest, indices) = nests::lines_and_indices(&program, &kernel, &self.sizes, &no_names, arithmetic);
             let how = runs.then(|| how(&part.run));
-            let (ways, refused) = if runs { (ways(part, &known), refusals(part)) } else { (vec![], vec![]) };
-            parts.push(PartReport { kernel: of(part), part: (before, count), how, ways, refused, nest });
+            let (mut found, mut refused) = (vec![], vec![]);
+            if runs {
+                (found, refused) = forms(part, &indices);
+                found.extend(ways(part, &known));
+                refused.extend(refusals(part));
+            }
+            parts.push(PartReport { kernel: of(part), part: (before, count), how, ways: found, refused, nest });
         }
         self.schedule = Some(parts);
     }

@@ -1,17 +1,16 @@
-//! How parallel loops run on a core: which of them in vectors, and why not the others.
-//!
-//! A part has a form for each of its innermost parallel loops, and for those around them that run in
-//! vectors as a whole. In text:
+//! How parallel and reducing loops run on a core: which of them in vectors, and why not the others.
+//! Each outermost one of a part has a form, which says how the loops inside run. In text:
 //!
 //! ```text
 //! loop j: vectors
-//! loop i: single (across) { loop k: vectors }        one iteration after another; those of k in vectors
-//! loop i: split v7 { vectors } else { single (branch) }
+//! loop i: single (in_order) { loop k: vectors }
+//! loop j: split v7 { vectors } else { single (branch) }
 //! ```
 
 use super::partition::{Split, given};
+use super::{Part, Run, extreme, in_lanes};
 use crate::leaf::{Leaf, Obstacle, Site};
-use crate::nest::{Block, IndexId, LoopKind, Statement, ValueId};
+use crate::nest::{Block, IndexId, Loop, LoopKind, Statement, ValueId};
 use crate::visit;
 
 /// The nesting limit of splits, and the limit of statements in all copies of a body: each split
@@ -20,7 +19,7 @@ const MOST_SPLITS: u32 = 5;
 /// See [`MOST_SPLITS`].
 const MOST_STATEMENTS: usize = 2048;
 
-/// How the iterations of a parallel loop run.
+/// How the iterations of a loop run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// In vectors, as a [leaf](crate::leaf). (One after another if the target has no instructions
@@ -30,7 +29,7 @@ pub enum Form {
     Single {
         /// Why not in vectors.
         obstacle: Obstacle,
-        /// The loops inside.
+        /// The parallel and reducing loops inside.
         inside: Vec<LoopForm>,
     },
     /// In two ranges: the iterations for which a `bool` holds, and the others. If it is the same
@@ -45,7 +44,7 @@ pub enum Form {
     },
 }
 
-/// A parallel loop, by its last index, and how it runs.
+/// A loop, by its last index, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopForm {
     /// The last index of the loop.
@@ -63,22 +62,62 @@ pub struct Forms<'a> {
 }
 
 impl Forms<'_> {
-    /// The forms of the parallel loops of a block.
-    pub fn of_block(&mut self, block: &[Statement]) -> Vec<LoopForm> {
-        self.block(block, 0)
+    /// The forms of the loops of a part.
+    pub fn of_part(&mut self, part: &Part) -> Vec<LoopForm> {
+        let loops = outermost(&part.kernel.body);
+        loops.into_iter().map(|l| self.with_index(l, |forms| forms.of_root(l, &part.run))).collect()
     }
 
     /// The form of a parallel loop with this last index and body.
     pub fn of(&mut self, index: IndexId, body: &Block) -> Form {
-        self.form(index, body, 0)
+        self.parallel(index, body, 0)
+    }
+
+    /// The form of a parallel or reducing loop.
+    pub fn of_loop(&mut self, l: &Loop) -> Form {
+        self.form(l, 0)
+    }
+
+    /// The form of a loop that stands in no other one.
+    fn of_root(&mut self, l: &Loop, run: &Run) -> Form {
+        match run {
+            // The elements of a chunk are independent of each other until they are reduced.
+            Run::Chunks { .. } => self.parallel(last_index(l), &l.body, 0),
+            Run::Whole
+            | Run::Ranges
+            | Run::Transpose(_)
+            | Run::Strips { .. }
+            | Run::Blocks { .. }
+            | Run::HandOff(_)
+            | Run::Phase { .. }
+            | Run::Tiles(_) => self.form(l, 0),
+        }
+    }
+
+    fn with_index(&mut self, l: &Loop, form: impl FnOnce(&mut Self) -> Form) -> LoopForm {
+        LoopForm { index: last_index(l), form: form(self) }
     }
 
     fn block(&mut self, block: &[Statement], splits: u32) -> Vec<LoopForm> {
-        let form = |(index, body)| LoopForm { index, form: self.form(index, body, splits) };
-        outermost(block).into_iter().map(form).collect()
+        outermost(block).into_iter().map(|l| self.with_index(l, |forms| forms.form(l, splits))).collect()
     }
 
-    fn form(&mut self, index: IndexId, body: &Block, splits: u32) -> Form {
+    fn form(&mut self, l: &Loop, splits: u32) -> Form {
+        if l.kind == LoopKind::Parallel {
+            return self.parallel(last_index(l), &l.body, splits);
+        }
+        match reduces(self.site, l) {
+            Ok(()) if (self.grants)() => Form::Vectors,
+            Ok(()) => self.single(Obstacle::Chosen, &l.body, splits),
+            Err(obstacle) => self.single(obstacle, &l.body, splits),
+        }
+    }
+
+    fn single(&mut self, obstacle: Obstacle, body: &Block, splits: u32) -> Form {
+        Form::Single { obstacle, inside: self.block(body, splits) }
+    }
+
+    fn parallel(&mut self, index: IndexId, body: &Block, splits: u32) -> Form {
         let obstacle = match Leaf::build(self.site, index, body, &[]) {
             Ok(_) if (self.grants)() => return Form::Vectors,
             Ok(_) => Obstacle::Chosen,
@@ -89,45 +128,75 @@ impl Forms<'_> {
         let small = splits < MOST_SPLITS && statements << splits <= MOST_STATEMENTS;
         match Split::first(self.site, index, body).filter(|_| small && (self.grants)()) {
             Some(at) => {
-                let mut side = |side| Box::new(self.form(index, &given(self.site, body, at, side), splits + 1));
+                let mut side = |side| Box::new(self.parallel(index, &given(self.site, body, at, side), splits + 1));
                 Form::Split { at, holds: side(true), fails: side(false) }
             }
-            None => Form::Single { obstacle, inside: self.block(body, splits) },
+            None => self.single(obstacle, body, splits),
         }
     }
 }
 
-impl Form {
-    /// Whether a loop with this last index and body may run in this form.
-    pub fn is_legal(&self, site: Site<'_>, index: IndexId, body: &Block) -> bool {
-        match self {
-            Form::Vectors => Leaf::build(site, index, body, &[]).is_ok(),
-            Form::Single { inside, .. } => are_legal(inside, site, body),
-            Form::Split { at, holds, fails } => {
-                let side = |form: &Form, side| form.is_legal(site, index, &given(site, body, *at, side));
-                Split::of(site, index, body, *at).is_some() && side(holds, true) && side(fails, false)
-            }
-        }
+/// Whether a reducing loop runs in vectors: each reduction is by a primitive or finds an extreme,
+/// in an order that several elements share.
+fn reduces(site: Site<'_>, l: &Loop) -> Result<(), Obstacle> {
+    if l.dims.iter().any(|(index, _)| site.joins.contains(index)) {
+        return Err(Obstacle::Results);
     }
+    let mut inputs = vec![];
+    for reduction in l.kind.reductions() {
+        if let Some((_, input)) = extreme(site.program, site.dtype, reduction) {
+            inputs.push(input);
+            continue;
+        }
+        let single = reduction.single().ok_or(Obstacle::State)?;
+        if !in_lanes((site.dtype)(single.input), reduction.order) {
+            return Err(Obstacle::InOrder);
+        }
+        inputs.push(single.input);
+    }
+    Leaf::build(site, last_index(l), &l.body, &inputs).map(|_| ())
 }
 
-/// Whether these are the parallel loops of a block, in forms that they may have.
-pub fn are_legal(forms: &[LoopForm], site: Site<'_>, block: &[Statement]) -> bool {
+/// Whether the forms of a part are those of its loops, and such that they may have them.
+pub(super) fn are_legal(part: &Part, site: Site<'_>) -> bool {
+    let chunks = matches!(part.run, Run::Chunks { .. });
+    legal(&part.forms, site, &part.kernel.body, chunks)
+}
+
+/// Whether these are forms of the loops of a block, of which the elements go in `chunks` before they
+/// are reduced, or not.
+fn legal(forms: &[LoopForm], site: Site<'_>, block: &[Statement], chunks: bool) -> bool {
     let loops = outermost(block);
-    let fits = |(form, (index, body)): (&LoopForm, &(IndexId, &Block))| {
-        form.index == *index && form.form.is_legal(site, *index, body)
+    let fits = |(LoopForm { index, form }, l): (&LoopForm, &&Loop)| {
+        let parallel = chunks || l.kind == LoopKind::Parallel;
+        *index == last_index(l) && form.is_legal(site, l, &l.body, parallel)
     };
     forms.len() == loops.len() && forms.iter().zip(&loops).all(fits)
 }
 
-/// The parallel loops of a block that stand in no other one, in order: the last index of each, and
-/// its body.
-fn outermost(block: &[Statement]) -> Vec<(IndexId, &Block)> {
+impl Form {
+    /// Whether a loop may run in this form, with this body.
+    fn is_legal(&self, site: Site<'_>, l: &Loop, body: &Block, parallel: bool) -> bool {
+        let index = last_index(l);
+        match self {
+            Form::Vectors if parallel => Leaf::build(site, index, body, &[]).is_ok(),
+            Form::Vectors => reduces(site, l).is_ok(),
+            Form::Single { inside, .. } => legal(inside, site, body, false),
+            Form::Split { at, holds, fails } => {
+                let side = |form: &Form, side| form.is_legal(site, l, &given(site, body, *at, side), parallel);
+                parallel && Split::of(site, index, body, *at).is_some() && side(holds, true) && side(fails, false)
+            }
+        }
+    }
+}
+
+/// The parallel and reducing loops of a block that stand in no other one of these, in order.
+fn outermost(block: &[Statement]) -> Vec<&Loop> {
     let mut found = vec![];
     for statement in block {
         match statement {
-            Statement::Loop(l) if l.kind == LoopKind::Parallel && !l.dims.is_empty() => {
-                found.push((l.dims[l.dims.len() - 1].0, &l.body));
+            Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) && !l.dims.is_empty() => {
+                found.push(l);
             }
             Statement::Loop(_) | Statement::If { .. } | Statement::While(_) => {
                 statement.blocks().for_each(|inner| found.extend(outermost(inner)));
@@ -136,4 +205,8 @@ fn outermost(block: &[Statement]) -> Vec<(IndexId, &Block)> {
         }
     }
     found
+}
+
+fn last_index(l: &Loop) -> IndexId {
+    l.dims[l.dims.len() - 1].0
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::build::Values;
 use crate::linear::Linear;
+use crate::merging::Fold;
 use crate::nest::{
-    Block, BufferId, IndexId, Kernel, Loop, LoopKind, Merge, Op, Program, Reduction, Statement, Subscript, ValueId,
+    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op, Program, Reduction, Statement, Subscript,
+    ValueId,
 };
 use crate::{BinaryOp, Dtype, Order, UnaryOp, visit};
 
@@ -25,6 +27,19 @@ pub fn is_scalar(statement: &Statement) -> bool {
 /// Whether a reduction by a primitive can go by lanes.
 pub fn in_lanes(dtype: Dtype, order: Order) -> bool {
     !dtype.is_storage() && matches!(order, Order::Lanes | Order::Free)
+}
+
+/// If a reduction finds the position of an extreme, in elements of a type that vectors compare: the
+/// fold that finds the extreme, and the value that it goes over.
+pub fn extreme(program: &Program, dtype: &dyn Fn(ValueId) -> Dtype, r: &Reduction) -> Option<(Fold, ValueId)> {
+    let Merge::Reducer(id) = r.merge else { return None };
+    let (Law::First(extreme), [Input::Value(input), Input::Number]) = (program.reducers[id].law, r.inputs.as_slice())
+    else {
+        return None;
+    };
+    let fold = Fold { op: extreme.monoid(), dtype: dtype(*input) };
+    let wide = matches!(fold.dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64);
+    wide.then_some((fold, *input))
 }
 
 /// The number of prefixes of a scan that can run in chunks: none of them has a composite state, and

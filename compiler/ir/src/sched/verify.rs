@@ -152,7 +152,7 @@ impl<'s> Checker<'s> {
     fn forms(&self, machine: &Machine) -> Result {
         let Part { kernel, joins, forms, .. } = self.part;
         let site = Site { program: self.program, dtype: &|value| kernel.values[value], joins };
-        let legal = machine.gpu.is_none() && are_legal(forms, site, &kernel.body);
+        let legal = machine.gpu.is_none() && are_legal(self.part, site);
         self.hold(forms.is_empty() || legal, "has loops in a form that they cannot have")
     }
 
