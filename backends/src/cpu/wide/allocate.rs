@@ -13,6 +13,7 @@ use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assemble::{ACTIVE, Assembler, Chosen, Condition, SPARE};
+use super::check::{Contents, Event};
 use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Repeat, Splat};
 use super::machine::{Form, Isa};
 use super::table;
@@ -50,6 +51,11 @@ impl PinnedConstants {
         for (splat, register) in &self.splats {
             broadcast(asm, *splat, *register);
         }
+    }
+
+    /// The pinned numbers with their registers.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Splat, u32)> + '_ {
+        self.splats.iter().copied()
     }
 
     fn find(&self, splat: Splat) -> Option<u32> {
@@ -237,20 +243,34 @@ struct State {
 }
 
 /// The state of the allocator.
-pub(super) struct Allocator<'a> {
+struct Allocator<'a, 'b> {
     asm: &'a mut Assembler,
     constants: &'a PinnedConstants,
-    body: &'a Body,
+    body: &'b Body,
     uses: Uses,
     state: State,
     spill: SecondaryMap<Reg, Option<usize>>,
     at: usize,
+    /// What has been emitted, for the checker.
+    events: Vec<Event<'b>>,
     /// The values that the current instruction uses, which must not be spilled.
     pinned: Vec<Reg>,
 }
 
+/// Whether each allocation is checked.
+const CHECKS: bool = cfg!(debug_assertions);
+
 /// Allocates registers for a body and encodes it.
 pub(super) fn assemble(asm: &mut Assembler, constants: &PinnedConstants, body: &Body) {
+    let events = events(asm, constants, body);
+    if CHECKS && !asm.has_failed() {
+        let checked = Contents::at_beginning(body, constants).follow(&events);
+        assert_eq!(checked, Ok(()), "each operand is where it is read");
+    }
+}
+
+/// The same, without a check. Returns what the checker needs.
+pub(super) fn events<'b>(asm: &mut Assembler, constants: &PinnedConstants, body: &'b Body) -> Vec<Event<'b>> {
     let mut state =
         State { vectors: [Holds::Nothing; 32], masks: [Holds::Kept; 8], register: of_all(body), saved: of_all(body) };
     MASKS.for_each(|mask| state.masks[mask as usize] = Holds::Nothing);
@@ -258,8 +278,10 @@ pub(super) fn assemble(asm: &mut Assembler, constants: &PinnedConstants, body: &
     (0..constants.fixed).for_each(|register| state.vectors[register as usize] = Holds::Kept);
     constants.splats.iter().for_each(|(_, register)| state.vectors[*register as usize] = Holds::Kept);
     let uses = Uses::of(body);
-    let mut allocator = Allocator { asm, constants, body, uses, state, spill: of_all(body), at: 0, pinned: vec![] };
+    let mut allocator =
+        Allocator { asm, constants, body, uses, state, spill: of_all(body), at: 0, events: vec![], pinned: vec![] };
     allocator.items(&body.items);
+    allocator.events
 }
 
 /// A map with an entry for each value of a body.
@@ -269,8 +291,21 @@ fn of_all<T: Clone + Default>(body: &Body) -> SecondaryMap<Reg, T> {
     map
 }
 
-impl Allocator<'_> {
-    fn items(&mut self, items: &[Item]) {
+impl<'b> Allocator<'_, 'b> {
+    /// Writes down what has been emitted.
+    fn note(&mut self, event: impl FnOnce() -> Event<'b>) {
+        if CHECKS {
+            self.events.push(event());
+        }
+    }
+
+    /// Copies from one place to another, or loads a number.
+    fn copies(&mut self, code: Code, to: Chosen, from: Chosen) {
+        self.asm.vector(code, &[to, from], None);
+        self.note(|| Event::Move { to, from });
+    }
+
+    fn items(&mut self, items: &'b [Item]) {
         for item in items {
             self.pinned.clear();
             for_each_operand(item, &mut |operand| self.pinned.extend(operand.register()));
@@ -343,7 +378,7 @@ impl Allocator<'_> {
                 Class::Vector => self.asm.isa.moves().store,
                 Class::Mask => Code::VEX_Kmovw_m16_kr,
             };
-            self.asm.vector(code, &[Chosen::Spill(spill), class.chosen(number as u32)], None);
+            self.copies(code, Chosen::Spill(spill), class.chosen(number as u32));
             self.state.saved[reg] = true;
         }
         self.state.register[reg] = None;
@@ -366,7 +401,7 @@ impl Allocator<'_> {
             Class::Vector => self.asm.isa.moves().load,
             Class::Mask => Code::VEX_Kmovw_kr_km16,
         };
-        self.asm.vector(code, &[self.class(reg).chosen(number), Chosen::Spill(spill)], None);
+        self.copies(code, self.class(reg).chosen(number), Chosen::Spill(spill));
     }
 
     /// The register of a value, reloaded if it was spilled.
@@ -412,10 +447,15 @@ impl Allocator<'_> {
     fn splat(&mut self, splat: Splat, loaded: &mut Vec<u32>) -> u32 {
         self.constants.find(splat).unwrap_or_else(|| {
             let number = self.free(Class::Vector);
-            broadcast(self.asm, splat, number);
+            self.broadcasts(splat, number);
             loaded.push(number);
             number
         })
+    }
+
+    fn broadcasts(&mut self, splat: Splat, number: u32) {
+        broadcast(self.asm, splat, number);
+        self.note(|| Event::Move { to: Chosen::Vector(number), from: Chosen::Broadcast(splat) });
     }
 
     /// The assigned form of an operand. `folds` says whether the instruction can take it from
@@ -457,18 +497,16 @@ impl Allocator<'_> {
                     Class::Vector => self.asm.isa.moves().copy,
                     Class::Mask => Code::VEX_Kmovw_kr_km16,
                 };
-                self.asm.vector(code, &[class.chosen(number), class.chosen(from)], None);
+                self.copies(code, class.chosen(number), class.chosen(from));
                 number
             }
             Operand::Splat(splat) => {
                 let number = self.free(Class::Vector);
                 match self.constants.find(splat) {
-                    Some(from) => self.asm.vector(
-                        self.asm.isa.moves().copy,
-                        &[Chosen::Vector(number), Chosen::Vector(from)],
-                        None,
-                    ),
-                    None => broadcast(self.asm, splat, number),
+                    Some(from) => {
+                        self.copies(self.asm.isa.moves().copy, Chosen::Vector(number), Chosen::Vector(from));
+                    }
+                    None => self.broadcasts(splat, number),
                 }
                 number
             }
@@ -476,7 +514,7 @@ impl Allocator<'_> {
                 let number = self.free(Class::Vector);
                 let mut loaded = vec![];
                 let from = self.operand(operand, false, &mut loaded);
-                self.asm.vector(self.asm.isa.moves().load, &[Chosen::Vector(number), from], None);
+                self.copies(self.asm.isa.moves().load, Chosen::Vector(number), from);
                 number
             }
         }
@@ -489,7 +527,7 @@ impl Allocator<'_> {
     }
 
     /// A masked load or store of 16 bytes.
-    fn in_part(&mut self, plain: &Plain) {
+    fn in_part(&mut self, plain: &'b Plain) {
         let mut loaded = vec![];
         let number = match (plain.to, plain.from.get(1)) {
             (Some(_), None) => Some(self.free(Class::Vector)),
@@ -502,6 +540,13 @@ impl Allocator<'_> {
         match (number, plain.from.first()) {
             (Some(number), Some(Operand::Memory(MemoryRef::Along { access, offset }))) => {
                 self.asm.in_part(plain.code, *access, *offset, number);
+                let (memory, register) =
+                    (Chosen::Memory(MemoryRef::Along { access: *access, offset: *offset }, 0), Chosen::Vector(number));
+                let (to, from) = match plain.to {
+                    Some(_) => (Some(register), vec![memory]),
+                    None => (None, vec![memory, register]),
+                };
+                self.note(|| Event::Plain { plain, to, from, mask: None });
                 plain.to.iter().for_each(|to| self.hold(*to, number));
             }
             _ => self.asm.give_up("only what lies along memory is moved in part"),
@@ -511,7 +556,7 @@ impl Allocator<'_> {
         loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
     }
 
-    fn plain(&mut self, plain: &Plain) {
+    fn plain(&mut self, plain: &'b Plain) {
         if self.asm.isa == Isa::Avx2 && matches!(plain.lanes, Lanes::Active { .. }) {
             return self.in_part(plain);
         }
@@ -531,7 +576,7 @@ impl Allocator<'_> {
             Lanes::Active { upper, zero } if plain.clobbers_mask => {
                 let number = self.free(Class::Mask);
                 let active = ACTIVE[usize::from(upper)] as u32 - Register::K0 as u32;
-                self.asm.vector(Code::VEX_Kmovw_kr_km16, &[Chosen::Mask(number), Chosen::Mask(active)], None);
+                self.copies(Code::VEX_Kmovw_kr_km16, Chosen::Mask(number), Chosen::Mask(active));
                 (Some((Register::K0 + number, zero)), Some(number))
             }
             Lanes::Active { upper, zero } => (Some((ACTIVE[usize::from(upper)], zero)), None),
@@ -547,6 +592,7 @@ impl Allocator<'_> {
             let number = over.unwrap_or_else(|| self.free(class));
             operands.insert(0, class.chosen(number));
             self.asm.vector(plain.code, &operands, mask);
+            self.notes_plain(plain, operands, mask);
             self.hold(to, number);
             if self.dies(to) {
                 self.release(to);
@@ -554,6 +600,7 @@ impl Allocator<'_> {
         } else {
             plain.fixed.iter().for_each(|register| operands.insert(0, Chosen::Vector(*register)));
             self.asm.vector(plain.code, &operands, mask);
+            self.notes_plain(plain, operands, mask);
         }
         self.release_pinned();
         loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
@@ -562,7 +609,16 @@ impl Allocator<'_> {
         }
     }
 
-    fn fma(&mut self, fma: &Fma) {
+    fn notes_plain(&mut self, plain: &'b Plain, mut operands: Vec<Chosen>, mask: Option<(Register, bool)>) {
+        if plain.to.is_none() && plain.fixed.is_some() {
+            operands.remove(0);
+        }
+        let to = plain.to.map(|_| operands.remove(0));
+        let mask = mask.map(|(mask, _)| mask as u32 - Register::K0 as u32);
+        self.note(|| Event::Plain { plain, to, from: operands, mask });
+    }
+
+    fn fma(&mut self, fma: &'b Fma) {
         let Fma { to, wide, factors: [a, b], addend: c } = *fma;
         let dies = |operand: Operand| matches!(operand, Operand::Register(reg) if self.dies(reg));
         let splat = |operand: Operand| matches!(operand, Operand::Splat(_));
@@ -586,7 +642,9 @@ impl Allocator<'_> {
         let mut loaded = vec![];
         let middle = self.operand(middle, false, &mut loaded);
         let last = self.operand(last, true, &mut loaded);
-        self.asm.vector(form.code(self.asm.isa, wide), &[Chosen::Vector(number), middle, last], None);
+        let operands = [Chosen::Vector(number), middle, last];
+        self.asm.vector(form.code(self.asm.isa, wide), &operands, None);
+        self.note(|| Event::Fma { fma, form, operands });
         self.hold(to, number);
         if self.dies(to) {
             self.release(to);
@@ -595,7 +653,7 @@ impl Allocator<'_> {
         loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
     }
 
-    fn region(&mut self, region: &Region) {
+    fn region(&mut self, region: &'b Region) {
         let condition = self.have(region.condition);
         // Initialize the results with their values for the case that the region is skipped.
         let mut registers = vec![];
@@ -615,11 +673,14 @@ impl Allocator<'_> {
         // their slots on the other path, so `saved` is restored as well.
         let before = self.state.clone();
         self.at += 1;
+        let around = std::mem::take(&mut self.events);
         self.items(&region.body);
         for ((result, _, with), number) in region.results.iter().zip(&registers) {
             self.assign(*result, *number, *with);
         }
         self.restore(before);
+        let body = std::mem::replace(&mut self.events, around);
+        self.note(|| Event::Region { region, condition, registers: registers.clone(), body });
         self.asm.place(end);
         for ((result, ..), number) in region.results.iter().zip(registers) {
             self.hold(*result, number);
@@ -651,11 +712,11 @@ impl Allocator<'_> {
             Class::Vector => self.asm.isa.moves().load,
             Class::Mask => Code::VEX_Kmovw_kr_km16,
         };
-        self.asm.vector(code, &[self.class(value).chosen(number), from], None);
+        self.copies(code, self.class(value).chosen(number), from);
         loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
     }
 
-    fn repeat(&mut self, repeat: &Repeat) {
+    fn repeat(&mut self, repeat: &'b Repeat) {
         let mut registers = vec![];
         for carried in repeat.carried() {
             let number = self.copy(carried.first);
@@ -681,9 +742,11 @@ impl Allocator<'_> {
             self.asm.general(Instruction::with2(Code::Cmp_rm8_imm8, flag, 0));
             self.asm.jump(Condition::NotEqual, end);
         }
+        let around = std::mem::take(&mut self.events);
         self.items(&repeat.condition);
         self.assign(repeat.live.register, registers[0], repeat.live.next);
         self.restore(before.clone());
+        let condition = std::mem::take(&mut self.events);
         self.at += 1;
         self.test(registers[0]);
         self.asm.jump(Condition::None, end);
@@ -692,6 +755,8 @@ impl Allocator<'_> {
             self.assign(carried.register, *number, carried.next);
         }
         self.restore(before);
+        let body = std::mem::replace(&mut self.events, around);
+        self.note(|| Event::Repeat { repeat, registers: registers.clone(), condition, body });
         self.at += 1;
         self.asm.general(Instruction::with2(Code::Add_rm64_imm32, Assembler::slot(repeat.left), -1));
         self.asm.jump(Condition::NotEqual, again);

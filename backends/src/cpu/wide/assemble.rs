@@ -159,6 +159,11 @@ impl Assembler {
         self.failed = Some(why.to_string());
     }
 
+    /// Whether the code cannot be used.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     // Control.
 
     pub(super) fn label(&mut self) -> Label {

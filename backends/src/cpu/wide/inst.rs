@@ -20,11 +20,11 @@ pub(super) enum Class {
 }
 
 /// An eight-byte slot that the caller fills, or that the function uses.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Slot(pub(super) u32);
 
 /// A number that is broadcast to all lanes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Splat {
     Bits32(u32),
     Bits64(u64),
@@ -40,7 +40,7 @@ impl Splat {
 }
 
 /// A memory operand.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryRef {
     /// Element `offset` of a contiguous access, relative to the current element.
     Along {
@@ -74,7 +74,7 @@ pub(super) enum MemoryRef {
 }
 
 /// An operand of an instruction.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operand {
     Register(Reg),
     Splat(Splat),

@@ -3,13 +3,16 @@
 //! memory slots.
 //!
 //! `lanes` (with `convert`, `gather`, `strided` and the instruction `table`) selects instructions
-//! over virtual registers (`inst`), `allocate` assigns registers, and `assemble` encodes. A leaf
+//! over virtual registers (`inst`), `allocate` assigns registers, `check` follows its work in tests, and `assemble` encodes. A leaf
 //! with an operation that is not supported here uses Cranelift's vectors. The results are the same
 //! bits.
 
 mod allocate;
 mod assemble;
 mod avx2;
+mod check;
+#[cfg(test)]
+mod check_tests;
 mod convert;
 mod divide;
 mod gather;
