@@ -3,9 +3,9 @@
 //! memory slots.
 //!
 //! `lanes` (with `convert`, `gather`, `strided` and the instruction `table`) selects instructions
-//! over virtual registers (`inst`), `allocate` assigns registers, `check` follows its work in tests, and `assemble` encodes. A leaf
-//! with an operation that is not supported here uses Cranelift's vectors. The results are the same
-//! bits.
+//! over virtual registers (`inst`), `allocate` assigns registers, and `assemble` encodes. In tests
+//! `check` follows the work of `allocate`. A leaf with an operation that is not supported here uses
+//! Cranelift's vectors. The results are the same bits.
 
 mod allocate;
 mod assemble;
