@@ -1,6 +1,6 @@
-//! Translates AVX-512 instructions to AVX2, with half as many lanes and with masks as vectors. Most
-//! have an equivalent of the same name; many others become short sequences. Leaves with operations
-//! that have neither are rejected ([`has`]) and use 128-bit vectors.
+//! Selects AVX2 instructions, with half as many lanes as AVX-512 and with masks as vectors. There is
+//! one for most operations; many others become short sequences. Leaves with operations that have
+//! neither are rejected ([`has`]) and use 128-bit vectors.
 //!
 //! Masked loads and stores use mask instructions for lanes of four and eight bytes. For narrower
 //! lanes they work byte by byte (`Assembler::in_part`), which only happens for the last elements of
@@ -12,6 +12,7 @@ use ir::{BinaryOp, Dtype};
 
 use super::inst::{Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Slot, Splat};
 use super::lanes::{Argument, Registers, WideX86};
+use super::op::{VectorOp, W32, W64};
 use super::table;
 
 /// Whether an operation that AVX-512 supports is supported here. Conversions between eight-byte
@@ -23,86 +24,82 @@ pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
     !(long(from) && dtype == Dtype::F32 || from.is_float() && long(dtype))
 }
 
-/// The equivalent AVX2 instruction.
-fn same(code: Code) -> Option<Code> {
-    Some(match code {
-        Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er => Code::VEX_Vaddps_ymm_ymm_ymmm256,
-        Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er => Code::VEX_Vsubps_ymm_ymm_ymmm256,
-        Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er => Code::VEX_Vmulps_ymm_ymm_ymmm256,
-        Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er => Code::VEX_Vdivps_ymm_ymm_ymmm256,
-        Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae => Code::VEX_Vminps_ymm_ymm_ymmm256,
-        Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae => Code::VEX_Vmaxps_ymm_ymm_ymmm256,
-        Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er => Code::VEX_Vsqrtps_ymm_ymmm256,
-        Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae => Code::VEX_Vroundps_ymm_ymmm256_imm8,
-        Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae => Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
-        Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er => Code::VEX_Vaddpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er => Code::VEX_Vsubpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er => Code::VEX_Vmulpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er => Code::VEX_Vdivpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae => Code::VEX_Vminpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae => Code::VEX_Vmaxpd_ymm_ymm_ymmm256,
-        Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er => Code::VEX_Vsqrtpd_ymm_ymmm256,
-        Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae => Code::VEX_Vroundpd_ymm_ymmm256_imm8,
-        Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae => Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
-        Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpaddd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpsubd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpmulld_ymm_ymm_ymmm256,
-        Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64 => Code::VEX_Vpaddq_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64 => Code::VEX_Vpsubq_ymm_ymm_ymmm256,
-        Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32
-        | Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64
-        | Code::VEX_Kandw_kr_kr_kr => Code::VEX_Vpand_ymm_ymm_ymmm256,
-        Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32 | Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64 | Code::VEX_Korw_kr_kr_kr => {
-            Code::VEX_Vpor_ymm_ymm_ymmm256
+/// The instruction for an operation, if there is one.
+fn same(op: VectorOp) -> Option<Code> {
+    Some(match op {
+        VectorOp::FAdd(W32) => Code::VEX_Vaddps_ymm_ymm_ymmm256,
+        VectorOp::FSub(W32) => Code::VEX_Vsubps_ymm_ymm_ymmm256,
+        VectorOp::FMul(W32) => Code::VEX_Vmulps_ymm_ymm_ymmm256,
+        VectorOp::FDiv(W32) => Code::VEX_Vdivps_ymm_ymm_ymmm256,
+        VectorOp::FMin(W32) => Code::VEX_Vminps_ymm_ymm_ymmm256,
+        VectorOp::FMax(W32) => Code::VEX_Vmaxps_ymm_ymm_ymmm256,
+        VectorOp::FSqrt(W32) => Code::VEX_Vsqrtps_ymm_ymmm256,
+        VectorOp::FRound(W32) => Code::VEX_Vroundps_ymm_ymmm256_imm8,
+        VectorOp::FCompare(W32) => Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8,
+        VectorOp::FAdd(W64) => Code::VEX_Vaddpd_ymm_ymm_ymmm256,
+        VectorOp::FSub(W64) => Code::VEX_Vsubpd_ymm_ymm_ymmm256,
+        VectorOp::FMul(W64) => Code::VEX_Vmulpd_ymm_ymm_ymmm256,
+        VectorOp::FDiv(W64) => Code::VEX_Vdivpd_ymm_ymm_ymmm256,
+        VectorOp::FMin(W64) => Code::VEX_Vminpd_ymm_ymm_ymmm256,
+        VectorOp::FMax(W64) => Code::VEX_Vmaxpd_ymm_ymm_ymmm256,
+        VectorOp::FSqrt(W64) => Code::VEX_Vsqrtpd_ymm_ymmm256,
+        VectorOp::FRound(W64) => Code::VEX_Vroundpd_ymm_ymmm256_imm8,
+        VectorOp::FCompare(W64) => Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8,
+        VectorOp::Add(W32) => Code::VEX_Vpaddd_ymm_ymm_ymmm256,
+        VectorOp::Sub(W32) => Code::VEX_Vpsubd_ymm_ymm_ymmm256,
+        VectorOp::Mul(W32) => Code::VEX_Vpmulld_ymm_ymm_ymmm256,
+        VectorOp::Add(W64) => Code::VEX_Vpaddq_ymm_ymm_ymmm256,
+        VectorOp::Sub(W64) => Code::VEX_Vpsubq_ymm_ymm_ymmm256,
+        VectorOp::And(W32) | VectorOp::And(W64) | VectorOp::MaskAnd => Code::VEX_Vpand_ymm_ymm_ymmm256,
+        VectorOp::Or(W32) | VectorOp::Or(W64) | VectorOp::MaskOr => Code::VEX_Vpor_ymm_ymm_ymmm256,
+        VectorOp::Xor(W32) | VectorOp::Xor(W64) | VectorOp::MaskXor => Code::VEX_Vpxor_ymm_ymm_ymmm256,
+        VectorOp::MaskAndNot => Code::VEX_Vpandn_ymm_ymm_ymmm256,
+        VectorOp::MaskXnor => Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
+        VectorOp::Abs(W32) => Code::VEX_Vpabsd_ymm_ymmm256,
+        VectorOp::SMin(W32) => Code::VEX_Vpminsd_ymm_ymm_ymmm256,
+        VectorOp::UMin(W32) => Code::VEX_Vpminud_ymm_ymm_ymmm256,
+        VectorOp::SMax(W32) => Code::VEX_Vpmaxsd_ymm_ymm_ymmm256,
+        VectorOp::UMax(W32) => Code::VEX_Vpmaxud_ymm_ymm_ymmm256,
+        VectorOp::Shl(W32) => Code::VEX_Vpslld_ymm_ymm_imm8,
+        VectorOp::UShr(W32) => Code::VEX_Vpsrld_ymm_ymm_imm8,
+        VectorOp::SShr(W32) => Code::VEX_Vpsrad_ymm_ymm_imm8,
+        VectorOp::Shl(W64) => Code::VEX_Vpsllq_ymm_ymm_imm8,
+        VectorOp::UShr(W64) => Code::VEX_Vpsrlq_ymm_ymm_imm8,
+        VectorOp::ShlEach(W32) => Code::VEX_Vpsllvd_ymm_ymm_ymmm256,
+        VectorOp::UShrEach(W32) => Code::VEX_Vpsrlvd_ymm_ymm_ymmm256,
+        VectorOp::SShrEach(W32) => Code::VEX_Vpsravd_ymm_ymm_ymmm256,
+        VectorOp::ShlEach(W64) => Code::VEX_Vpsllvq_ymm_ymm_ymmm256,
+        VectorOp::UShrEach(W64) => Code::VEX_Vpsrlvq_ymm_ymm_ymmm256,
+        VectorOp::I32ToF32 => Code::VEX_Vcvtdq2ps_ymm_ymmm256,
+        VectorOp::I32ToF64 => Code::VEX_Vcvtdq2pd_ymm_xmmm128,
+        VectorOp::F32ToF64 => Code::VEX_Vcvtps2pd_ymm_xmmm128,
+        VectorOp::F64ToF32 => Code::VEX_Vcvtpd2ps_xmm_ymmm256,
+        VectorOp::F32ToI32 => Code::VEX_Vcvttps2dq_ymm_ymmm256,
+        VectorOp::F64ToI32 => Code::VEX_Vcvttpd2dq_xmm_ymmm256,
+        VectorOp::F16ToF32 => Code::VEX_Vcvtph2ps_ymm_xmmm128,
+        VectorOp::F32ToF16 => Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8,
+        VectorOp::SExtendWords => Code::VEX_Vpmovsxdq_ymm_xmmm128,
+        VectorOp::UExtendWords => Code::VEX_Vpmovzxdq_ymm_xmmm128,
+        VectorOp::SExtendHalfwords => Code::VEX_Vpmovsxwd_ymm_xmmm128,
+        VectorOp::UExtendHalfwords => Code::VEX_Vpmovzxwd_ymm_xmmm128,
+        VectorOp::Join => Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8,
+        VectorOp::Half => Code::VEX_Vextracti128_xmmm128_ymm_imm8,
+        VectorOp::ShuffleWithin => Code::VEX_Vpshufd_ymm_ymmm256_imm8,
+        VectorOp::Copy(_) | VectorOp::Keep(_) | VectorOp::Load(_) | VectorOp::LoadNumbers => {
+            Code::VEX_Vmovups_ymm_ymmm256
         }
-        Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32
-        | Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64
-        | Code::VEX_Kxorw_kr_kr_kr => Code::VEX_Vpxor_ymm_ymm_ymmm256,
-        Code::VEX_Kandnw_kr_kr_kr => Code::VEX_Vpandn_ymm_ymm_ymmm256,
-        Code::VEX_Kxnorw_kr_kr_kr => Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpabsd_zmm_k1z_zmmm512b32 => Code::VEX_Vpabsd_ymm_ymmm256,
-        Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpminsd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpminud_ymm_ymm_ymmm256,
-        Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpmaxsd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpmaxud_ymm_ymm_ymmm256,
-        Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8 => Code::VEX_Vpslld_ymm_ymm_imm8,
-        Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8 => Code::VEX_Vpsrld_ymm_ymm_imm8,
-        Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8 => Code::VEX_Vpsrad_ymm_ymm_imm8,
-        Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8 => Code::VEX_Vpsllq_ymm_ymm_imm8,
-        Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8 => Code::VEX_Vpsrlq_ymm_ymm_imm8,
-        Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpsllvd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpsrlvd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32 => Code::VEX_Vpsravd_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64 => Code::VEX_Vpsllvq_ymm_ymm_ymmm256,
-        Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64 => Code::VEX_Vpsrlvq_ymm_ymm_ymmm256,
-        Code::EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er => Code::VEX_Vcvtdq2ps_ymm_ymmm256,
-        Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er => Code::VEX_Vcvtdq2pd_ymm_xmmm128,
-        Code::EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae => Code::VEX_Vcvtps2pd_ymm_xmmm128,
-        Code::EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er => Code::VEX_Vcvtpd2ps_xmm_ymmm256,
-        Code::EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae => Code::VEX_Vcvttps2dq_ymm_ymmm256,
-        Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae => Code::VEX_Vcvttpd2dq_xmm_ymmm256,
-        Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae => Code::VEX_Vcvtph2ps_ymm_xmmm128,
-        Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae => Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8,
-        Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256 => Code::VEX_Vpmovsxdq_ymm_xmmm128,
-        Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256 => Code::VEX_Vpmovzxdq_ymm_xmmm128,
-        Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256 => Code::VEX_Vpmovsxwd_ymm_xmmm128,
-        Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256 => Code::VEX_Vpmovzxwd_ymm_xmmm128,
-        Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8 => Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8,
-        Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8 => Code::VEX_Vextracti128_xmmm128_ymm_imm8,
-        Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8 => Code::VEX_Vpshufd_ymm_ymmm256_imm8,
-        code if table::moves(code) => Code::VEX_Vmovups_ymm_ymmm256,
-        Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256 => Code::VEX_Vmovdqu_xmm_xmmm128,
-        Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128 => Code::VEX_Vmovq_xmm_xmmm64,
-        Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128 => Code::VEX_Vpmovsxbd_ymm_xmmm64,
-        Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128 => Code::VEX_Vpmovzxbd_ymm_xmmm64,
+        VectorOp::LoadHalfwords => Code::VEX_Vmovdqu_xmm_xmmm128,
+        VectorOp::LoadBytes => Code::VEX_Vmovq_xmm_xmmm64,
+        VectorOp::SExtendBytes => Code::VEX_Vpmovsxbd_ymm_xmmm64,
+        VectorOp::UExtendBytes => Code::VEX_Vpmovzxbd_ymm_xmmm64,
         // The slot holds a mask of all lanes, so any part of it can be broadcast.
-        Code::VEX_Kmovw_kr_km16 => Code::VEX_Vpbroadcastd_ymm_xmmm32,
-        Code::EVEX_Vmovups_zmmm512_k1z_zmm | Code::EVEX_Vmovupd_zmmm512_k1z_zmm => Code::VEX_Vmovups_ymmm256_ymm,
-        Code::EVEX_Vmovntps_m512_zmm => Code::VEX_Vmovntps_m256_ymm,
-        Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm => Code::VEX_Vmovdqu_xmmm128_xmm,
-        Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm => Code::VEX_Vmovq_xmmm64_xmm,
-        Code::EVEX_Vmovd_rm32_xmm => Code::VEX_Vmovd_rm32_xmm,
-        Code::EVEX_Vmovq_rm64_xmm => Code::VEX_Vmovq_rm64_xmm,
+        VectorOp::MaskLoad => Code::VEX_Vpbroadcastd_ymm_xmmm32,
+        VectorOp::Store(W32) | VectorOp::Store(W64) => Code::VEX_Vmovups_ymmm256_ymm,
+        VectorOp::StoreNonTemporal => Code::VEX_Vmovntps_m256_ymm,
+        VectorOp::StoreHalfwords => Code::VEX_Vmovdqu_xmmm128_xmm,
+        VectorOp::StoreBytes => Code::VEX_Vmovq_xmmm64_xmm,
+        VectorOp::StoreFirst(W32) => Code::VEX_Vmovd_rm32_xmm,
+        VectorOp::StoreFirst(W64) => Code::VEX_Vmovq_rm64_xmm,
         _ => return None,
     })
 }
@@ -126,7 +123,7 @@ fn is_zero(operand: Operand) -> bool {
 
 impl WideX86<'_, '_> {
     /// Emits the translation of an AVX-512 instruction.
-    pub(super) fn push_as_avx2(&mut self, plain: &Plain) {
+    pub(super) fn push_as_avx2(&mut self, plain: &Plain<VectorOp>) {
         let done = if plain.to.is_none() && plain.fixed.is_none() {
             self.store_as_avx2(plain)
         } else {
@@ -210,26 +207,26 @@ impl WideX86<'_, '_> {
     }
 
     /// Translates a store.
-    fn store_as_avx2(&mut self, p: &Plain) -> Option<()> {
+    fn store_as_avx2(&mut self, p: &Plain<VectorOp>) -> Option<()> {
         let (place, value) = (*p.from.first()?, *p.from.get(1)?);
         let value = match p.code {
-            Code::EVEX_Vpmovdb_xmmm128_k1z_zmm => self.bytes(value),
-            Code::EVEX_Vpmovdw_ymmm256_k1z_zmm => self.halfwords(value),
+            VectorOp::ToBytes => self.bytes(value),
+            VectorOp::ToHalfwords => self.halfwords(value),
             _ => value,
         };
         let (code, from) = match (p.code, p.lanes) {
-            (Code::EVEX_Vmovups_zmmm512_k1z_zmm, Lanes::Active { .. }) => {
+            (VectorOp::Store(W32), Lanes::Active { .. }) => {
                 let mask = self.there_mask(0, false);
                 (Code::VEX_Vmaskmovps_m256_ymm_ymm, vec![place, mask, value])
             }
-            (Code::EVEX_Vmovupd_zmmm512_k1z_zmm, Lanes::Active { upper, .. }) => {
+            (VectorOp::Store(W64), Lanes::Active { upper, .. }) => {
                 let mask = self.half_there(upper);
                 (Code::VEX_Vmaskmovpd_m256_ymm_ymm, vec![place, mask, value])
             }
-            (Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, lanes) => {
+            (VectorOp::ToBytes, lanes) => {
                 return self.store_narrow(Code::VEX_Vmovq_xmmm64_xmm, lanes, place, value);
             }
-            (Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, lanes) => {
+            (VectorOp::ToHalfwords, lanes) => {
                 return self.store_narrow(Code::VEX_Vmovdqu_xmmm128_xmm, lanes, place, value);
             }
             (code, lanes @ Lanes::Active { .. }) => return self.store_narrow(same(code)?, lanes, place, value),
@@ -264,29 +261,28 @@ impl WideX86<'_, '_> {
     }
 
     /// The result of an instruction. Masked-off lanes keep their previous content or become zero.
-    fn value_as_avx2(&mut self, p: &Plain) -> Option<Operand> {
+    fn value_as_avx2(&mut self, p: &Plain<VectorOp>) -> Option<Operand> {
         let from = p.from.as_slice();
         match (p.code, p.lanes) {
-            (
-                Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32 | Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
-                Lanes::Some { mask, .. },
-            ) => Some(self.blend(Operand::Register(mask), from[1], from[0])),
-            (Code::EVEX_Vpblendmw_ymm_k1z_ymm_ymmm256, Lanes::Some { mask, .. }) => {
+            (VectorOp::Blend(W32) | VectorOp::Blend(W64), Lanes::Some { mask, .. }) => {
+                Some(self.blend(Operand::Register(mask), from[1], from[0]))
+            }
+            (VectorOp::BlendHalfwords, Lanes::Some { mask, .. }) => {
                 let mask = Operand::Register(mask);
                 let upper = self.upper(mask);
                 let mask = self.avx2(Code::VEX_Vpackssdw_xmm_xmm_xmmm128, &[mask, upper]);
                 Some(self.avx2(Code::VEX_Vpblendvb_xmm_xmm_xmmm128_xmm, &[from[0], from[1], mask]))
             }
             // Keep the bytes where the mask is set.
-            (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Lanes::Some { mask, .. }) => {
+            (VectorOp::LoadBytes, Lanes::Some { mask, .. }) => {
                 let bytes = self.bytes(Operand::Register(mask));
                 Some(self.and(bytes, from[0]))
             }
-            (Code::EVEX_Vpgatherqd_ymm_k1_vm64z, Lanes::Active { upper, .. }) => {
+            (VectorOp::Gather(W32), Lanes::Active { upper, .. }) => {
                 let mask = self.there_mask(if upper { self.isa().half() } else { 0 }, false);
                 Some(self.gathered(Code::VEX_Vpgatherqd_xmm_vm64y_xmm, p, mask))
             }
-            (Code::EVEX_Vpgatherqq_zmm_k1_vm64z, Lanes::Active { upper, .. }) => {
+            (VectorOp::Gather(W64), Lanes::Active { upper, .. }) => {
                 let mask = self.half_there(upper);
                 Some(self.gathered(Code::VEX_Vpgatherqq_ymm_vm64y_ymm, p, mask))
             }
@@ -302,14 +298,14 @@ impl WideX86<'_, '_> {
             (code, Lanes::Some { mask, zero }) => {
                 let mask = Operand::Register(mask);
                 let others = if zero { ZERO } else { p.over.or(p.fixed.map(Operand::Fixed))? };
-                let moves = matches!(code, Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512 | Code::EVEX_Vmovdqa64_zmm_k1z_zmmm512);
+                let moves = matches!(code, VectorOp::Keep(W32) | VectorOp::Keep(W64));
                 let value = if moves { from[0] } else { self.all_as_avx2(code, from)? };
                 Some(self.blend(mask, value, others))
             }
         }
     }
 
-    fn gathered(&mut self, code: Code, p: &Plain, mask: Operand) -> Operand {
+    fn gathered(&mut self, code: Code, p: &Plain<VectorOp>, mask: Operand) -> Operand {
         let to = self.register(Class::Vector);
         let plain = plain(code, Some(to), &[p.from[0], mask]);
         self.emit(Plain { over: p.over, clobbers_mask: true, ..plain });
@@ -317,70 +313,68 @@ impl WideX86<'_, '_> {
     }
 
     /// A load of the active lanes, zero in the others.
-    fn loaded_in_part(&mut self, code: Code, from: &[Operand], upper: bool) -> Option<Operand> {
+    fn loaded_in_part(&mut self, op: VectorOp, from: &[Operand], upper: bool) -> Option<Operand> {
         let narrow = |l: &mut Self| {
             let to = l.register(Class::Vector);
             let lanes = Lanes::Active { upper: false, zero: true };
             l.emit(Plain { lanes, ..plain(Code::VEX_Vmovdqu_xmm_xmmm128, Some(to), from) });
             Operand::Register(to)
         };
-        Some(match code {
-            Code::EVEX_Vmovups_zmm_k1z_zmmm512 => {
+        Some(match op {
+            VectorOp::Load(W32) => {
                 let mask = self.there_mask(0, false);
                 self.avx2(Code::VEX_Vmaskmovps_ymm_ymm_m256, &[mask, from[0]])
             }
-            Code::EVEX_Vmovupd_zmm_k1z_zmmm512 => {
+            VectorOp::Load(W64) => {
                 let mask = self.half_there(upper);
                 self.avx2(Code::VEX_Vmaskmovpd_ymm_ymm_m256, &[mask, from[0]])
             }
-            Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128 | Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256 => narrow(self),
-            Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128
-            | Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128
-            | Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256
-            | Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256 => {
+            VectorOp::LoadBytes | VectorOp::LoadHalfwords => narrow(self),
+            VectorOp::SExtendBytes
+            | VectorOp::UExtendBytes
+            | VectorOp::SExtendHalfwords
+            | VectorOp::UExtendHalfwords => {
                 let packed = narrow(self);
-                self.avx2(same(code)?, &[packed])
+                self.avx2(same(op)?, &[packed])
             }
             _ => return None,
         })
     }
 
     /// The result of an instruction on all lanes.
-    fn all_as_avx2(&mut self, code: Code, from: &[Operand]) -> Option<Operand> {
-        if let Some(code) = same(code) {
+    fn all_as_avx2(&mut self, op: VectorOp, from: &[Operand]) -> Option<Operand> {
+        if let Some(code) = same(op) {
             return Some(self.avx2(code, from));
         }
         let first = *from.first()?;
         let second = from.get(1).copied().unwrap_or(first);
-        Some(match code {
-            Code::EVEX_Vpbroadcastq_zmm_k1z_r64 => {
+        Some(match op {
+            VectorOp::SplatIndex => {
                 let low = self.avx2(Code::VEX_Vmovq_xmm_rm64, from);
                 self.avx2(Code::VEX_Vpbroadcastq_ymm_xmmm64, &[low])
             }
             // A rotation by half a register: both operands are the same.
-            Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8 if from[2] == Operand::Immediate(0x4e) => {
+            VectorOp::ShuffleAcross if from[2] == Operand::Immediate(0x4e) => {
                 self.avx2(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[first, from[2]])
             }
-            Code::VEX_Knotw_kr_kr => self.xor(first, ONES),
+            VectorOp::MaskNot => self.xor(first, ONES),
             // The upper half comes first.
-            Code::VEX_Kunpckbw_kr_kr_kr => self.evens(second, first, 0xd8),
-            Code::EVEX_Vpmovqd_ymmm256_k1z_zmm => self.evens(first, first, 0x08),
-            Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128 => {
+            VectorOp::MaskJoin => self.evens(second, first, 0xd8),
+            VectorOp::ToWords => self.evens(first, first, 0x08),
+            VectorOp::TestBytes => {
                 let wide = self.avx2(Code::VEX_Vpmovzxbd_ymm_xmmm64, &[first]);
                 self.avx2(Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256, &[wide, ZERO])
             }
-            Code::EVEX_Vpmovdw_ymmm256_k1z_zmm => self.halfwords(first),
-            Code::EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er => self.unsigned_to_float(first),
-            Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er => {
+            VectorOp::ToHalfwords => self.halfwords(first),
+            VectorOp::U32ToF32 => self.unsigned_to_float(first),
+            VectorOp::U32ToF64 => {
                 // The bits of 2^52 and above.
                 let wide = self.avx2(Code::VEX_Vpmovzxdq_ymm_xmmm128, &[first]);
                 let more = self.or(wide, long_bits(0x4330_0000_0000_0000));
                 self.avx2(Code::VEX_Vsubpd_ymm_ymm_ymmm256, &[more, long_bits(0x4330_0000_0000_0000)])
             }
-            Code::EVEX_Vcvttps2udq_zmm_k1z_zmmm512b32_sae | Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae => {
-                self.float_to_unsigned(code == Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae, first)
-            }
-            _ => return self.long_as_avx2(code, from),
+            VectorOp::F32ToU32 | VectorOp::F64ToU32 => self.float_to_unsigned(op == VectorOp::F64ToU32, first),
+            _ => return self.long_as_avx2(op, from),
         })
     }
 
@@ -392,17 +386,16 @@ impl WideX86<'_, '_> {
 
     /// Minimum or maximum of floats: NaN if either is, and -0 below +0.
     pub(super) fn extreme_as_avx2(&mut self, op: BinaryOp, wide: bool, a: Operand, b: Operand) -> Operand {
-        let t = table::float(wide);
         // The instruction returns its second operand for two zeros and for NaN, so compute it with
         // both orders of operands and combine the bits.
         let both = |l: &mut Self, code| [[a, b], [b, a]].map(|pair| l.vector(code, &pair));
         if op == BinaryOp::Min {
-            let [one, other] = both(self, t.min);
+            let [one, other] = both(self, VectorOp::FMin(wide));
             return self.or(one, other);
         }
-        let [one, other] = both(self, t.max);
+        let [one, other] = both(self, VectorOp::FMax(wide));
         let greatest = self.and(one, other);
-        let unordered = self.vector(t.compare, &[a, b, Operand::Immediate(3)]);
+        let unordered = self.vector(VectorOp::FCompare(wide), &[a, b, Operand::Immediate(3)]);
         self.or(greatest, unordered)
     }
 
@@ -445,25 +438,25 @@ impl WideX86<'_, '_> {
     }
 
     /// Translates comparisons of integers, and operations on eight-byte integers that AVX2 lacks.
-    fn long_as_avx2(&mut self, code: Code, from: &[Operand]) -> Option<Operand> {
+    fn long_as_avx2(&mut self, op: VectorOp, from: &[Operand]) -> Option<Operand> {
         let [a, b] = [*from.first()?, from.get(1).copied().unwrap_or(Operand::Immediate(0))];
-        Some(match code {
-            Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8 => self.compared(false, false, from),
-            Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8 => self.compared(false, true, from),
-            Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8 => self.compared(true, false, from),
-            Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8 => self.compared(true, true, from),
-            Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(false, [a, b], [b, a]),
-            Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(true, [a, b], [b, a]),
-            Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(false, [a, b], [a, b]),
-            Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64 => self.by_greater(true, [a, b], [a, b]),
-            Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64 => {
+        Some(match op {
+            VectorOp::SCompare(W32) => self.compared(false, false, from),
+            VectorOp::UCompare(W32) => self.compared(false, true, from),
+            VectorOp::SCompare(W64) => self.compared(true, false, from),
+            VectorOp::UCompare(W64) => self.compared(true, true, from),
+            VectorOp::SMin(W64) => self.by_greater(false, [a, b], [b, a]),
+            VectorOp::UMin(W64) => self.by_greater(true, [a, b], [b, a]),
+            VectorOp::SMax(W64) => self.by_greater(false, [a, b], [a, b]),
+            VectorOp::UMax(W64) => self.by_greater(true, [a, b], [a, b]),
+            VectorOp::Abs(W64) => {
                 let sign = self.negative(a);
                 let turned = self.xor(a, sign);
                 self.avx2(Code::VEX_Vpsubq_ymm_ymm_ymmm256, &[turned, sign])
             }
-            Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8 => self.shifted(Code::VEX_Vpsrlq_ymm_ymm_imm8, a, b),
-            Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64 => self.shifted(Code::VEX_Vpsrlvq_ymm_ymm_ymmm256, a, b),
-            Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64 => {
+            VectorOp::SShr(W64) => self.shifted(Code::VEX_Vpsrlq_ymm_ymm_imm8, a, b),
+            VectorOp::SShrEach(W64) => self.shifted(Code::VEX_Vpsrlvq_ymm_ymm_ymmm256, a, b),
+            VectorOp::Mul(W64) => {
                 let shift = |l: &mut Self, code, v| l.avx2(code, &[v, Operand::Immediate(32)]);
                 let times = |l: &mut Self, a, b| l.avx2(Code::VEX_Vpmuludq_ymm_ymm_ymmm256, &[a, b]);
                 let a_high = shift(self, Code::VEX_Vpsrlq_ymm_ymm_imm8, a);
@@ -475,8 +468,8 @@ impl WideX86<'_, '_> {
                 let low = times(self, a, b);
                 self.avx2(Code::VEX_Vpaddq_ymm_ymm_ymmm256, &[low, high])
             }
-            Code::EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er => self.long_to_float(a, false),
-            Code::EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er => self.long_to_float(a, true),
+            VectorOp::I64ToF64 => self.long_to_float(a, false),
+            VectorOp::U64ToF64 => self.long_to_float(a, true),
             _ => return None,
         })
     }

@@ -16,7 +16,7 @@ use ir::{Dtype, Scalar};
 
 use super::inst::{Class, Item, Operand, Region, Slot, Splat};
 use super::lanes::{Argument, Registers, WideX86};
-use super::table;
+use super::op::VectorOp;
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 use crate::cpu::scalar;
@@ -89,7 +89,6 @@ impl WideX86<'_, '_> {
 
     fn quotient(&mut self, dtype: Dtype, a: Operand, value: ValueId, divisor: Operand) -> Operand {
         let wide = is_wide(dtype);
-        let (float, int) = (table::float(wide), table::int(wide));
         let part = |l: &mut Self, part| {
             let slot = l.shared.slot(Argument::Divisor(value, part));
             Operand::Splat(if wide { Splat::Slot64(slot) } else { Splat::Slot32(slot) })
@@ -97,23 +96,23 @@ impl WideX86<'_, '_> {
         let least = 2 * magnitudes(wide).0.cast_unsigned();
         let least = Operand::Splat(if wide { Splat::Bits64(least) } else { Splat::Bits32(least as u32) });
         // One unsigned comparison checks both ends of the safe range.
-        let twice = self.vector(int.add, &[a, a]);
-        let above = self.vector(int.sub, &[twice, least]);
+        let twice = self.vector(VectorOp::Add(wide), &[a, a]);
+        let above = self.vector(VectorOp::Sub(wide), &[twice, least]);
         let span = part(self, Divisor::Span);
         let not_below = Operand::Immediate(5);
-        let outside = self.mask(int.compare[1], &[above, span, not_below]);
+        let outside = self.mask(VectorOp::UCompare(wide), &[above, span, not_below]);
 
         let reciprocal = part(self, Divisor::Reciprocal);
         let rest = part(self, Divisor::Rest);
         let negated = part(self, Divisor::Negated);
-        let low = self.vector(float.mul, &[a, rest]);
+        let low = self.vector(VectorOp::FMul(wide), &[a, rest]);
         let near = self.fused(wide, a, reciprocal, low);
         let remainder = self.fused(wide, near, negated, a);
         let quotient = self.fused(wide, remainder, reciprocal, near);
 
         let Some(condition) = outside.register() else { return quotient };
         let outer = std::mem::take(&mut self.body.items);
-        let divided = self.vector(float.div, &[a, divisor]);
+        let divided = self.vector(VectorOp::FDiv(wide), &[a, divisor]);
         let body = std::mem::replace(&mut self.body.items, outer);
         let result = self.register(Class::Vector);
         let results = vec![(result, quotient, divided)];

@@ -1,11 +1,11 @@
 //! Accesses that are not contiguous: other strides, and subscripts that are data. Each lane
 //! computes the number of its element, relative to the current one.
 
-use iced_x86::Code;
 use ir::Size;
 
 use super::inst::{Class, Lanes, MemoryRef, Operand, Plain, Splat};
 use super::lanes::{Registers, WideX86};
+use super::op::{VectorOp, W64};
 
 impl WideX86<'_, '_> {
     /// The element numbers of an access for the lanes of a part, relative to its current address.
@@ -14,7 +14,7 @@ impl WideX86<'_, '_> {
         let mut sum: Option<Operand> = None;
         for (subscript, (_, stride)) in gathered.iter().zip(&a.gathered) {
             let term = self.times(subscript[part], stride);
-            sum = Some(sum.map_or(term, |sum| self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, term])));
+            sum = Some(sum.map_or(term, |sum| self.vector(VectorOp::Add(W64), &[sum, term])));
         }
         if a.stride.is_zero()
             && let Some(sum) = sum
@@ -23,8 +23,8 @@ impl WideX86<'_, '_> {
         }
         let lanes = self.lane_numbers(part, &a.stride);
         match sum {
-            Some(sum) => self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[sum, lanes]),
-            None => self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]),
+            Some(sum) => self.vector(VectorOp::Add(W64), &[sum, lanes]),
+            None => self.vector(VectorOp::LoadNumbers, &[lanes]),
         }
     }
 
@@ -35,13 +35,13 @@ impl WideX86<'_, '_> {
             return self.shared.numbers(first.wrapping_mul(step), step);
         }
         let lanes = self.shared.numbers(first, 1);
-        let lanes = self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[lanes]);
+        let lanes = self.vector(VectorOp::LoadNumbers, &[lanes]);
         self.times(lanes, times)
     }
 
     /// Gathers lanes of four or eight bytes.
     pub(super) fn gather(&mut self, access: usize, gathered: &[Registers], wide: bool) -> Registers {
-        let code = if wide { Code::EVEX_Vpgatherqq_zmm_k1_vm64z } else { Code::EVEX_Vpgatherqd_ymm_k1_vm64z };
+        let code = VectorOp::Gather(wide);
         let zero = Operand::Splat(Splat::Bits32(0));
         let mut parts = vec![];
         for part in 0..2 {
@@ -64,7 +64,7 @@ impl WideX86<'_, '_> {
     }
 
     pub(super) fn scatter(&mut self, access: usize, gathered: &[Registers], wide: bool, value: &Registers) {
-        let code = if wide { Code::EVEX_Vpscatterqq_vm64z_k1_zmm } else { Code::EVEX_Vpscatterqd_vm64z_k1_ymm };
+        let code = VectorOp::Scatter(wide);
         let parts = if wide { value.clone() } else { self.halves(value[0]) };
         for (part, value) in parts.into_iter().enumerate() {
             let Some(numbers) = self.numbers(access, gathered, part).register() else { continue };

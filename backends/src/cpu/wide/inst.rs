@@ -103,9 +103,9 @@ pub(super) enum Lanes {
     },
 }
 
-/// An instruction.
-pub(super) struct Plain {
-    pub(super) code: Code,
+/// An operation ([`VectorOp`](super::op::VectorOp)), or an instruction of the machine.
+pub(super) struct Plain<C = Code> {
+    pub(super) code: C,
     pub(super) to: Option<Reg>,
     /// The register of the result, if it is a reserved one.
     pub(super) fixed: Option<u32>,
@@ -205,7 +205,7 @@ pub(super) fn interleave(bodies: Vec<Vec<Item>>, ways: usize) -> Vec<Item> {
     }
 }
 
-impl Plain {
+impl<C> Plain<C> {
     /// Calls `visit` on each operand, including one that is overwritten.
     pub(super) fn for_each_operand(&self, visit: &mut impl FnMut(Operand)) {
         self.over.iter().chain(&self.from).for_each(|operand| visit(*operand));

@@ -6,16 +6,17 @@
 //! mask of 16 lanes, or two of 8 if it results from a comparison of eight-byte values.
 
 use cranelift_codegen::entity::PrimaryMap;
-use iced_x86::Code;
 use ir::leaf::{Branch, Inst, Leaf, Nest, Steps};
 use ir::nest::{Extent, IndexId, Op, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
+use super::avx512;
 use super::divide::Divisor;
 use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Slot, Splat};
 use super::machine::Isa;
 use super::neighbours::Loaded;
+use super::op::{VectorOp, W32, W64};
 use super::{strided, table};
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
@@ -131,9 +132,9 @@ impl<'l, 'a> WideX86<'l, 'a> {
         self.body.classes.push(if self.isa() == Isa::Avx2 { Class::Vector } else { class })
     }
 
-    pub(super) fn push(&mut self, plain: Plain) {
+    pub(super) fn push(&mut self, plain: Plain<VectorOp>) {
         match self.isa() {
-            Isa::Avx512 => self.body.items.push(Item::Plain(plain)),
+            Isa::Avx512 => self.body.items.push(Item::Plain(avx512::select(plain))),
             Isa::Avx2 => self.push_as_avx2(&plain),
         }
     }
@@ -141,7 +142,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     pub(super) fn computes(
         &mut self,
         class: Class,
-        code: Code,
+        code: VectorOp,
         over: Option<Operand>,
         from: &[Operand],
         lanes: Lanes,
@@ -152,37 +153,37 @@ impl<'l, 'a> WideX86<'l, 'a> {
     }
 
     /// Stores lanes of a register to memory.
-    pub(super) fn store_at(&mut self, code: Code, place: Operand, value: Operand, lanes: Lanes) {
+    pub(super) fn store_at(&mut self, code: VectorOp, place: Operand, value: Operand, lanes: Lanes) {
         let (to, fixed, over, from) = (None, None, None, vec![place, value]);
         self.push(Plain { code, to, fixed, over, from, lanes, clobbers_mask: false });
     }
 
     /// Emits an instruction that computes a vector.
-    pub(super) fn vector(&mut self, code: Code, from: &[Operand]) -> Operand {
+    pub(super) fn vector(&mut self, code: VectorOp, from: &[Operand]) -> Operand {
         self.computes(Class::Vector, code, None, from, Lanes::All)
     }
 
     /// Emits a masked instruction that keeps `others` in the other lanes.
-    pub(super) fn merged(&mut self, code: Code, mask: Operand, from: &[Operand], others: Operand) -> Operand {
+    pub(super) fn merged(&mut self, code: VectorOp, mask: Operand, from: &[Operand], others: Operand) -> Operand {
         let Some(mask) = mask.register() else { return others };
         self.computes(Class::Vector, code, Some(others), from, Lanes::Some { mask, zero: false })
     }
 
     /// Emits a masked instruction that zeroes the other lanes.
-    pub(super) fn zeroed(&mut self, code: Code, mask: Operand, from: &[Operand]) -> Operand {
+    pub(super) fn zeroed(&mut self, code: VectorOp, mask: Operand, from: &[Operand]) -> Operand {
         let Some(mask) = mask.register() else { return mask };
         self.computes(Class::Vector, code, None, from, Lanes::Some { mask, zero: true })
     }
 
     /// Emits an instruction that computes a mask.
-    pub(super) fn mask(&mut self, code: Code, from: &[Operand]) -> Operand {
+    pub(super) fn mask(&mut self, code: VectorOp, from: &[Operand]) -> Operand {
         self.computes(Class::Mask, code, None, from, Lanes::All)
     }
 
     /// Combines a `bool` into one mask.
     pub(super) fn whole(&mut self, v: &Registers) -> Operand {
         match v.as_slice() {
-            [low, high] => self.mask(Code::VEX_Kunpckbw_kr_kr_kr, &[*high, *low]),
+            [low, high] => self.mask(VectorOp::MaskJoin, &[*high, *low]),
             _ => v[0],
         }
     }
@@ -191,7 +192,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
     pub(super) fn masks(&mut self, v: &Registers, registers: usize) -> Registers {
         match (v.len(), registers) {
             (1, 2) if self.isa() == Isa::Avx2 => self.masks_of_halves(v[0]),
-            (1, 2) => vec![v[0], self.mask(Code::VEX_Kshiftrw_kr_kr_imm8, &[v[0], Operand::Immediate(8)])],
+            (1, 2) => vec![v[0], self.mask(VectorOp::MaskShr, &[v[0], Operand::Immediate(8)])],
             (2, 1) => vec![self.whole(v)],
             _ => v.clone(),
         }
@@ -237,15 +238,14 @@ impl<'l, 'a> WideX86<'l, 'a> {
         if self.isa() == Isa::Avx2 {
             return self.extreme_as_avx2(op, wide, a, b);
         }
-        let t = table::float(wide);
         // `vrange` orders zeros by sign, but returns the other operand for a quiet NaN. So where an
         // operand is NaN, the sum replaces its result, which is NaN.
-        let range = self.vector(t.range, &[a, b, table::extreme(op)]);
+        let range = self.vector(VectorOp::FRange(wide), &[a, b, table::extreme(op)]);
         if sabotage::on(Bug::WideNan) {
             return range;
         }
-        let unordered = self.mask(t.compare, &[a, b, Operand::Immediate(3)]);
-        self.merged(t.add, unordered, &[a, b], range)
+        let unordered = self.mask(VectorOp::FCompare(wide), &[a, b, Operand::Immediate(3)]);
+        self.merged(VectorOp::FAdd(wide), unordered, &[a, b], range)
     }
 
     /// Multiplies eight-byte integers by a size.
@@ -254,19 +254,19 @@ impl<'l, 'a> WideX86<'l, 'a> {
             Some(1) => v,
             Some(c) => {
                 let c = Operand::Splat(Splat::Bits64(c.cast_unsigned()));
-                self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
+                self.vector(VectorOp::Mul(W64), &[v, c])
             }
             None => {
                 let slot = self.shared.slot(Argument::Size(size.clone()));
                 let c = Operand::Splat(Splat::Slot64(slot));
-                self.vector(Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, &[v, c])
+                self.vector(VectorOp::Mul(W64), &[v, c])
             }
         }
     }
 
     /// Combines two registers of 8 lanes to one of 16 narrower ones.
     pub(super) fn joined(&mut self, parts: &[Operand]) -> Operand {
-        self.vector(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &[parts[0], parts[1], Operand::Immediate(1)])
+        self.vector(VectorOp::Join, &[parts[0], parts[1], Operand::Immediate(1)])
     }
 
     /// Splits a register of 16 lanes into halves.
@@ -275,7 +275,7 @@ impl<'l, 'a> WideX86<'l, 'a> {
             Operand::Splat(_) => vec![v, v],
             _ => {
                 let upper = Operand::Immediate(u8::from(!sabotage::on(Bug::UpperHalf)));
-                vec![v, self.vector(Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, &[v, upper])]
+                vec![v, self.vector(VectorOp::Half, &[v, upper])]
             }
         }
     }
@@ -323,9 +323,9 @@ impl LeafEmitter for WideX86<'_, '_> {
         match value {
             Scalar::Bool(v) => {
                 // A constant mask: any mask compared with itself.
-                let code = if v { Code::VEX_Kxnorw_kr_kr_kr } else { Code::VEX_Kxorw_kr_kr_kr };
+                let code = if v { VectorOp::MaskXnor } else { VectorOp::MaskXor };
                 let any = Operand::Memory(MemoryRef::Slot(self.shared.slot(Argument::Count)));
-                let any = self.mask(Code::VEX_Kmovw_kr_km16, &[any]);
+                let any = self.mask(VectorOp::MaskLoad, &[any]);
                 vec![self.mask(code, &[any, any])]
             }
             _ => vec![Operand::Splat(splat(value)); if is_wide(value.dtype()) { 2 } else { 1 }],
@@ -335,7 +335,7 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn uniform(&mut self, dtype: Dtype, value: ValueId) -> Registers {
         if dtype == Dtype::Bool {
             let slot = self.shared.slot(Argument::Mask(value));
-            return vec![self.mask(Code::VEX_Kmovw_kr_km16, &[Operand::Memory(MemoryRef::Slot(slot))])];
+            return vec![self.mask(VectorOp::MaskLoad, &[Operand::Memory(MemoryRef::Slot(slot))])];
         }
         let slot = self.shared.slot(Argument::Value(value));
         if is_wide(dtype) {
@@ -349,14 +349,14 @@ impl LeafEmitter for WideX86<'_, '_> {
         let first = self.shared.slot(Argument::Affine(base.clone(), coefficient.clone()));
         let first = Operand::Splat(Splat::Slot64(first));
         // coefficient * (current element + lane) + base, in 64 bits: the index may exceed 32.
-        let here = self.vector(Code::EVEX_Vpbroadcastq_zmm_k1z_r64, &[Operand::Index]);
+        let here = self.vector(VectorOp::SplatIndex, &[Operand::Index]);
         let half = i64::from(self.isa().half());
         let mut parts = vec![];
         for part in 0..2 {
             let lanes = self.shared.numbers(half * part + i64::from(self.offset), 1);
-            let number = self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[here, lanes]);
+            let number = self.vector(VectorOp::Add(W64), &[here, lanes]);
             let moved = self.times(number, coefficient);
-            parts.push(self.vector(Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, &[moved, first]));
+            parts.push(self.vector(VectorOp::Add(W64), &[moved, first]));
         }
         parts
     }
@@ -382,20 +382,20 @@ impl LeafEmitter for WideX86<'_, '_> {
         match dtype {
             Dtype::Bool => {
                 // `vptestmb` sets the mask where a byte is not 0.
-                let bytes = self.computes(Class::Vector, Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, None, &[here], lanes);
-                vec![self.mask(Code::EVEX_Vptestmb_kr_k1_xmm_xmmm128, &[bytes, bytes])]
+                let bytes = self.computes(Class::Vector, VectorOp::LoadBytes, None, &[here], lanes);
+                vec![self.mask(VectorOp::TestBytes, &[bytes, bytes])]
             }
-            Dtype::I8 => one(self, Code::EVEX_Vpmovsxbd_zmm_k1z_xmmm128),
-            Dtype::U8 => one(self, Code::EVEX_Vpmovzxbd_zmm_k1z_xmmm128),
-            Dtype::I16 => one(self, Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256),
-            Dtype::U16 => one(self, Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256),
-            Dtype::F16 | Dtype::Bf16 => one(self, Code::EVEX_Vmovdqu16_ymm_k1z_ymmm256),
-            Dtype::F32 | Dtype::I32 | Dtype::U32 => one(self, Code::EVEX_Vmovups_zmm_k1z_zmmm512),
+            Dtype::I8 => one(self, VectorOp::SExtendBytes),
+            Dtype::U8 => one(self, VectorOp::UExtendBytes),
+            Dtype::I16 => one(self, VectorOp::SExtendHalfwords),
+            Dtype::U16 => one(self, VectorOp::UExtendHalfwords),
+            Dtype::F16 | Dtype::Bf16 => one(self, VectorOp::LoadHalfwords),
+            Dtype::F32 | Dtype::I32 | Dtype::U32 => one(self, VectorOp::Load(W32)),
             Dtype::F64 | Dtype::I64 | Dtype::U64 => {
                 let upper = self.active_lanes(1, true);
-                let low = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[here], lanes);
+                let low = self.computes(Class::Vector, VectorOp::Load(W64), None, &[here], lanes);
                 let second = along(self.offset + self.isa().half());
-                let high = self.computes(Class::Vector, Code::EVEX_Vmovupd_zmm_k1z_zmmm512, None, &[second], upper);
+                let high = self.computes(Class::Vector, VectorOp::Load(W64), None, &[second], upper);
                 vec![low, high]
             }
         }
@@ -417,20 +417,20 @@ impl LeafEmitter for WideX86<'_, '_> {
                 let mask = self.whole(value);
                 // A boolean in memory is a byte, 0 or 1.
                 let ones = Operand::Splat(Splat::Bits32(0x0101_0101));
-                let bytes = self.zeroed(Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, mask, &[ones]);
-                store(self, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm, 0, bytes);
+                let bytes = self.zeroed(VectorOp::LoadBytes, mask, &[ones]);
+                store(self, VectorOp::StoreBytes, 0, bytes);
             }
-            Dtype::I8 | Dtype::U8 => store(self, Code::EVEX_Vpmovdb_xmmm128_k1z_zmm, 0, value[0]),
-            Dtype::I16 | Dtype::U16 => store(self, Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, 0, value[0]),
-            Dtype::F16 | Dtype::Bf16 => store(self, Code::EVEX_Vmovdqu16_ymmm256_k1z_ymm, 0, value[0]),
+            Dtype::I8 | Dtype::U8 => store(self, VectorOp::ToBytes, 0, value[0]),
+            Dtype::I16 | Dtype::U16 => store(self, VectorOp::ToHalfwords, 0, value[0]),
+            Dtype::F16 | Dtype::Bf16 => store(self, VectorOp::StoreHalfwords, 0, value[0]),
             _ => {
                 let code = match (
                     self.non_temporal && super::allows_non_temporal(self.e, self.leaf, access),
                     is_wide(dtype),
                 ) {
-                    (true, _) => Code::EVEX_Vmovntps_m512_zmm,
-                    (false, false) => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
-                    (false, true) => Code::EVEX_Vmovupd_zmmm512_k1z_zmm,
+                    (true, _) => VectorOp::StoreNonTemporal,
+                    (false, false) => VectorOp::Store(W32),
+                    (false, true) => VectorOp::Store(W64),
                 };
                 for (part, value) in value.iter().enumerate() {
                     store(self, code, part, *value);
@@ -441,33 +441,32 @@ impl LeafEmitter for WideX86<'_, '_> {
 
     fn unary(&mut self, op: UnaryOp, dtype: Dtype, a: &Registers) -> Registers {
         let wide = is_wide(dtype);
-        let (t, f) = (table::int(wide), table::float(wide));
         let splat = |bits: u64| Operand::Splat(if wide { Splat::Bits64(bits) } else { Splat::Bits32(bits as u32) });
         let sign = if wide { 1 << 63 } else { 1 << 31 };
         // Bit 3 suppresses the exception for inexact results.
         let round = |mode: u8| Operand::Immediate(8 | mode);
         self.each(a, |l, a| match op {
-            UnaryOp::Not if dtype == Dtype::Bool => l.mask(Code::VEX_Knotw_kr_kr, &[a]),
-            UnaryOp::Not => l.vector(t.xor, &[a, splat(u64::MAX)]),
-            UnaryOp::Neg if dtype.is_float() => l.vector(t.xor, &[a, splat(sign)]),
-            UnaryOp::Neg => l.vector(t.sub, &[splat(0), a]),
-            UnaryOp::Abs if dtype.is_float() => l.vector(t.and, &[a, splat(!sign)]),
-            UnaryOp::Abs if dtype.is_signed_int() => l.vector(t.abs, &[a]),
+            UnaryOp::Not if dtype == Dtype::Bool => l.mask(VectorOp::MaskNot, &[a]),
+            UnaryOp::Not => l.vector(VectorOp::Xor(wide), &[a, splat(u64::MAX)]),
+            UnaryOp::Neg if dtype.is_float() => l.vector(VectorOp::Xor(wide), &[a, splat(sign)]),
+            UnaryOp::Neg => l.vector(VectorOp::Sub(wide), &[splat(0), a]),
+            UnaryOp::Abs if dtype.is_float() => l.vector(VectorOp::And(wide), &[a, splat(!sign)]),
+            UnaryOp::Abs if dtype.is_signed_int() => l.vector(VectorOp::Abs(wide), &[a]),
             UnaryOp::Abs => a,
-            UnaryOp::Sqrt => l.vector(f.sqrt, &[a]),
-            UnaryOp::Round => l.vector(f.round, &[a, round(0)]),
-            UnaryOp::Floor => l.vector(f.round, &[a, round(1)]),
-            UnaryOp::Ceil => l.vector(f.round, &[a, round(2)]),
-            UnaryOp::Trunc => l.vector(f.round, &[a, round(3)]),
+            UnaryOp::Sqrt => l.vector(VectorOp::FSqrt(wide), &[a]),
+            UnaryOp::Round => l.vector(VectorOp::FRound(wide), &[a, round(0)]),
+            UnaryOp::Floor => l.vector(VectorOp::FRound(wide), &[a, round(1)]),
+            UnaryOp::Ceil => l.vector(VectorOp::FRound(wide), &[a, round(2)]),
+            UnaryOp::Trunc => l.vector(VectorOp::FRound(wide), &[a, round(3)]),
         })
     }
 
     fn binary(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let code = match op {
-                BinaryOp::And | BinaryOp::Min => Code::VEX_Kandw_kr_kr_kr,
-                BinaryOp::Xor => Code::VEX_Kxorw_kr_kr_kr,
-                _ => Code::VEX_Korw_kr_kr_kr,
+                BinaryOp::And | BinaryOp::Min => VectorOp::MaskAnd,
+                BinaryOp::Xor => VectorOp::MaskXor,
+                _ => VectorOp::MaskOr,
             };
             let (a, b) = (self.whole(a), self.whole(b));
             return vec![self.mask(code, &[a, b])];
@@ -481,7 +480,6 @@ impl LeafEmitter for WideX86<'_, '_> {
     }
 
     fn shift(&mut self, op: BinaryOp, dtype: Dtype, a: &Registers, amount: &Inst) -> Registers {
-        let t = table::int(is_wide(dtype));
         let bits = 8 * dtype.bytes() as u64;
         match amount {
             Inst::Constant(amount) => {
@@ -489,11 +487,11 @@ impl LeafEmitter for WideX86<'_, '_> {
                 // every amount of at least the width. Arithmetic shifts by the width minus 1 give
                 // copies of the sign.
                 let (code, most) = if op == BinaryOp::Shl {
-                    (t.shl, 255)
+                    (VectorOp::Shl(is_wide(dtype)), 255)
                 } else if dtype.is_signed_int() {
-                    (t.sar, bits - 1)
+                    (VectorOp::SShr(is_wide(dtype)), bits - 1)
                 } else {
-                    (t.shr, 255)
+                    (VectorOp::UShr(is_wide(dtype)), 255)
                 };
                 let amount = Operand::Immediate(u8::try_from(amount.bits().min(most)).unwrap_or(u8::MAX));
                 self.each(a, |l, a| l.vector(code, &[a, amount]))
@@ -509,11 +507,11 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn compare(&mut self, op: CompareOp, dtype: Dtype, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let (a, b) = (self.whole(a), self.whole(b));
-            let not = |l: &mut Self, v| l.mask(Code::VEX_Knotw_kr_kr, &[v]);
-            let (andn, or) = (Code::VEX_Kandnw_kr_kr_kr, Code::VEX_Korw_kr_kr_kr);
+            let not = |l: &mut Self, v| l.mask(VectorOp::MaskNot, &[v]);
+            let (andn, or) = (VectorOp::MaskAndNot, VectorOp::MaskOr);
             return vec![match op {
-                CompareOp::Eq => self.mask(Code::VEX_Kxnorw_kr_kr_kr, &[a, b]),
-                CompareOp::Ne => self.mask(Code::VEX_Kxorw_kr_kr_kr, &[a, b]),
+                CompareOp::Eq => self.mask(VectorOp::MaskXnor, &[a, b]),
+                CompareOp::Ne => self.mask(VectorOp::MaskXor, &[a, b]),
                 CompareOp::Lt => self.mask(andn, &[a, b]),
                 CompareOp::Gt => self.mask(andn, &[b, a]),
                 CompareOp::Le => {
@@ -538,13 +536,13 @@ impl LeafEmitter for WideX86<'_, '_> {
     fn select(&mut self, dtype: Dtype, c: &Registers, a: &Registers, b: &Registers) -> Registers {
         if dtype == Dtype::Bool {
             let (c, a, b) = (self.whole(c), self.whole(a), self.whole(b));
-            let yes = self.mask(Code::VEX_Kandw_kr_kr_kr, &[c, a]);
-            let no = self.mask(Code::VEX_Kandnw_kr_kr_kr, &[c, b]);
-            return vec![self.mask(Code::VEX_Korw_kr_kr_kr, &[yes, no])];
+            let yes = self.mask(VectorOp::MaskAnd, &[c, a]);
+            let no = self.mask(VectorOp::MaskAndNot, &[c, b]);
+            return vec![self.mask(VectorOp::MaskOr, &[yes, no])];
         }
         let code = match dtype {
-            Dtype::F16 | Dtype::Bf16 => Code::EVEX_Vpblendmw_ymm_k1z_ymm_ymmm256,
-            _ => table::int(is_wide(dtype)).blend,
+            Dtype::F16 | Dtype::Bf16 => VectorOp::BlendHalfwords,
+            _ => VectorOp::Blend(is_wide(dtype)),
         };
         let masks = self.masks(c, a.len());
         let mut parts = vec![];
@@ -572,13 +570,12 @@ impl LeafEmitter for WideX86<'_, '_> {
         if op == BinaryOp::Min && constant.bits() == sign {
             return self.each(a, |l, a| l.extreme(op, wide, a, c));
         }
-        let t = table::float(wide);
-        let code = if op == BinaryOp::Min { t.min } else { t.max };
+        let code = if op == BinaryOp::Min { VectorOp::FMin(wide) } else { VectorOp::FMax(wide) };
         // The instruction returns its second operand if either is NaN and for two zeros of any
         // signs. That is only wrong for `max(-0, +0)`, and adding +0 corrects it.
         let chosen = self.each(a, |l, a| l.vector(code, &[c, a]));
         if op == BinaryOp::Max && constant.bits() == 0 {
-            return self.each(&chosen, |l, v| l.vector(t.add, &[v, c]));
+            return self.each(&chosen, |l, v| l.vector(VectorOp::FAdd(wide), &[v, c]));
         }
         chosen
     }

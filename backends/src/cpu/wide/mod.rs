@@ -2,14 +2,15 @@
 //! becomes a function of its own in machine code, which the kernel calls with its arguments in
 //! memory slots.
 //!
-//! `lanes` (with `convert`, `gather`, `strided` and the instruction `table`) selects instructions
-//! over virtual registers (`inst`), `allocate` assigns registers, and `assemble` encodes. In tests
-//! `check` follows the work of `allocate`. A leaf with an operation that is not supported here uses
+//! `lanes` (with `convert`, `gather`, `strided` and `table`) writes a leaf in operations (`op`) over
+//! virtual registers (`inst`), for which `avx512` and `avx2` select instructions. `allocate` assigns
+//! registers, and `assemble` encodes. In tests `check` follows the work of `allocate`. A leaf with an operation that is not supported here uses
 //! Cranelift's vectors. The results are the same bits.
 
 mod allocate;
 mod assemble;
 mod avx2;
+mod avx512;
 mod check;
 #[cfg(test)]
 mod check_tests;
@@ -20,6 +21,7 @@ mod inst;
 mod lanes;
 mod machine;
 mod neighbours;
+mod op;
 mod prefetch;
 #[cfg(feature = "objects")]
 pub(super) mod product;

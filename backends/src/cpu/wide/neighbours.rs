@@ -4,13 +4,13 @@
 //!
 //! These loads extend up to one group past the step, so the loop must end a group early.
 
-use iced_x86::Code;
 use ir::Dtype;
 use ir::leaf::{Inst, Leaf, LeafStep};
 
 use super::inst::{MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
 use super::machine::Isa;
+use super::op::{VectorOp, W32};
 use crate::cpu::emit::Emitter;
 use crate::cpu::lanes128::is_wide;
 
@@ -105,7 +105,7 @@ impl WideX86<'_, '_> {
         for family in &neighbours.0 {
             let first = family.members.iter().find(|(_, apart)| *apart == 0).map_or(0, |(access, _)| *access);
             let place = |n| Operand::Memory(MemoryRef::Along { access: first, offset: n * lanes(family.dtype) });
-            let mut load = |n| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(n)]);
+            let mut load = |n| self.vector(VectorOp::Load(W32), &[place(n)]);
             vectors.push((0..family.vectors).map(&mut load).collect());
         }
         Loaded { neighbours, vectors }
@@ -121,11 +121,7 @@ impl WideX86<'_, '_> {
         let (dtype, apart, vectors): (_, _, &Registers) =
             loaded.neighbours.0.iter().zip(&loaded.vectors).find_map(find)?;
         let lanes = lanes(dtype);
-        let code = if is_wide(dtype) {
-            Code::EVEX_Valignq_zmm_k1z_zmm_zmmm512b64_imm8
-        } else {
-            Code::EVEX_Valignd_zmm_k1z_zmm_zmmm512b32_imm8
-        };
+        let code = VectorOp::Align(is_wide(dtype));
         let mut parts = vec![];
         for part in 0..self.isa().group() / lanes {
             let begin = self.offset + apart + part * lanes;

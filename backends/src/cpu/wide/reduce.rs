@@ -19,8 +19,9 @@ use super::allocate::{self, PinnedConstants, pressure};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::inst::{Body, Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Slot, Splat, interleave};
 use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::op::{VectorOp, W32, W64};
 use super::prefetch::Prefetches;
-use super::table::{binary, extreme, float};
+use super::table::{binary, extreme};
 use super::{
     Function, Isa, addresses, begin, end, one_by_one, one_partial_group, partial_groups, takes, unroll, ways,
     whole_groups,
@@ -382,13 +383,13 @@ fn partial_step(mut l: WideX86<'_, '_>, accumulators: &Accumulators, group: Opti
 type Make<'m> = dyn FnMut(&mut dyn FnMut(&mut WideX86<'_, '_>)) -> Body + 'm;
 
 /// Swaps blocks of 128 bits of a vector.
-const ACROSS: Code = Code::EVEX_Vshuff64x2_zmm_k1z_zmm_zmmm512b64_imm8;
+const ACROSS: VectorOp = VectorOp::ShuffleAcross;
 /// Swaps 32-bit lanes in each block of 128 bits.
-const WITHIN: Code = Code::EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8;
+const WITHIN: VectorOp = VectorOp::ShuffleWithin;
 
 /// The instructions that bring each half of some bytes to the other half, for the merges of a
 /// vector's lanes: by the distance in bytes, the farthest first.
-fn swaps(isa: Isa) -> &'static [(usize, Code, u8)] {
+fn swaps(isa: Isa) -> &'static [(usize, VectorOp, u8)] {
     match isa {
         Isa::Avx512 => &[(32, ACROSS, 0x4e), (16, ACROSS, 0xb1), (8, WITHIN, 0x4e), (4, WITHIN, 0xb1)],
         Isa::Avx2 => &[(16, ACROSS, 0x4e), (8, WITHIN, 0x4e), (4, WITHIN, 0xb1)],
@@ -438,7 +439,7 @@ fn endings(isa: Isa, accumulators: &[Accumulator], made: &mut Make<'_>) -> Vec<(
                 }
             }
             for (accumulator, noted) in accumulators.iter().zip(noted) {
-                let code = if accumulator.parts() == 2 { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+                let code = VectorOp::StoreFirst(accumulator.parts() == 2);
                 let place = Operand::Memory(MemoryRef::Slot(accumulator.result));
                 let result = l.unless(noted, accumulator);
                 l.store_at(code, place, result, Lanes::All);
@@ -450,7 +451,7 @@ fn endings(isa: Isa, accumulators: &[Accumulator], made: &mut Make<'_>) -> Vec<(
 
 impl WideX86<'_, '_> {
     /// Sets a reserved register.
-    pub(super) fn set(&mut self, code: Code, register: u32, from: &[Operand], lanes: Lanes) {
+    pub(super) fn set(&mut self, code: VectorOp, register: u32, from: &[Operand], lanes: Lanes) {
         let (to, over, from) = (None, None, from.to_vec());
         self.push(Plain { code, to, fixed: Some(register), over, from, lanes, clobbers_mask: false });
     }
@@ -474,7 +475,7 @@ impl WideX86<'_, '_> {
         if !accumulator.notes {
             return self.join(accumulator.fold, register, x);
         }
-        let code = float(accumulator.parts() == 2).range;
+        let code = VectorOp::FRange(accumulator.parts() == 2);
         self.set(code, register, &[Operand::Fixed(register), x, extreme(accumulator.fold.primitive())], Lanes::All);
     }
 
@@ -504,7 +505,7 @@ impl WideX86<'_, '_> {
 
     /// The masks of the lanes in which two groups have numbers, restricted to other masks if given.
     fn ordered(&mut self, accumulator: &Accumulator, a: &Registers, b: &Registers, among: &Registers) -> Registers {
-        let compare = float(accumulator.parts() == 2).compare;
+        let compare = VectorOp::FCompare(accumulator.parts() == 2);
         let both = |(part, (a, b)): (usize, (&Operand, &Operand))| {
             let lanes = match among.get(part).and_then(|mask| mask.register()) {
                 Some(mask) => Lanes::Some { mask, zero: false },
@@ -518,7 +519,7 @@ impl WideX86<'_, '_> {
     /// Records NaN in the lanes outside some masks.
     fn note(&mut self, accumulator: &Accumulator, numbers: &Registers) {
         for numbers in numbers {
-            let nan = self.mask(Code::VEX_Knotw_kr_kr, &[*numbers]);
+            let nan = self.mask(VectorOp::MaskNot, &[*numbers]);
             if let Some(mask) = nan.register() {
                 let lanes = Lanes::Some { mask, zero: false };
                 self.set(
@@ -537,7 +538,7 @@ impl WideX86<'_, '_> {
         if !accumulator.notes {
             return None;
         }
-        let compare = float(accumulator.parts() == 2).compare;
+        let compare = VectorOp::FCompare(accumulator.parts() == 2);
         let noted = Operand::Fixed(accumulator.register + accumulator.registers());
         let unordered = |l: &mut Self, part: u32| {
             l.mask(compare, &[Operand::Fixed(accumulator.register + part), noted, Operand::Immediate(3)])
@@ -545,7 +546,7 @@ impl WideX86<'_, '_> {
         let mut lanes = unordered(self, 0);
         for part in 1..accumulator.parts() {
             let others = unordered(self, part);
-            lanes = self.mask(Code::VEX_Korw_kr_kr_kr, &[lanes, others]);
+            lanes = self.mask(VectorOp::MaskOr, &[lanes, others]);
         }
         lanes.register()
     }
@@ -563,13 +564,12 @@ impl WideX86<'_, '_> {
     /// Accumulates elements into their lanes in memory.
     fn take_in_memory(&mut self, accumulator: &Accumulator, elements: &Registers) {
         let wide = is_wide(accumulator.fold.dtype);
-        let (width, code) =
-            if wide { (8u32, Code::EVEX_Vmovupd_zmmm512_k1z_zmm) } else { (4, Code::EVEX_Vmovups_zmmm512_k1z_zmm) };
+        let (width, code) = if wide { (8u32, VectorOp::Store(W64)) } else { (4, VectorOp::Store(W32)) };
         for (part, x) in elements.iter().enumerate() {
             let first = self.isa().bytes().cast_signed() * (accumulator.memory.cast_signed() + part as i32);
             let offset = first + self.offset * width.cast_signed();
             let lane = Operand::Memory(MemoryRef::Lane { offset, width });
-            let old = self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[lane]);
+            let old = self.vector(VectorOp::Load(W32), &[lane]);
             let joined = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, old, *x);
             let mut new = joined;
             let mut lanes = self.active_lanes(part, false);
@@ -592,7 +592,7 @@ impl WideX86<'_, '_> {
                 self.set(copy(accumulator.fold.dtype), accumulator.register + number, &[from], Lanes::All);
             } else {
                 let place = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
-                self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, none, Lanes::All);
+                self.store_at(VectorOp::Store(W32), place, none, Lanes::All);
             }
         }
     }
@@ -602,7 +602,7 @@ impl WideX86<'_, '_> {
         for number in 0..accumulator.registers() {
             let place = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
             let lanes = Operand::Fixed(accumulator.register + number);
-            self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place, lanes, Lanes::All);
+            self.store_at(VectorOp::Store(W32), place, lanes, Lanes::All);
         }
     }
 
@@ -621,9 +621,9 @@ impl WideX86<'_, '_> {
                 let place = |k: usize| {
                     Operand::Memory(MemoryRef::Own(accumulator.memory as usize + k * held as usize + number))
                 };
-                let [a, b] = [low, high].map(|k| self.vector(Code::EVEX_Vmovups_zmm_k1z_zmmm512, &[place(k)]));
+                let [a, b] = [low, high].map(|k| self.vector(VectorOp::Load(W32), &[place(k)]));
                 let merged = self.one(accumulator.fold.primitive(), accumulator.fold.dtype, a, b);
-                self.store_at(Code::EVEX_Vmovups_zmmm512_k1z_zmm, place(low), merged, Lanes::All);
+                self.store_at(VectorOp::Store(W32), place(low), merged, Lanes::All);
             }
         }
     }
@@ -632,7 +632,7 @@ impl WideX86<'_, '_> {
     fn load_lanes(&mut self, accumulator: &Accumulator) {
         for number in 0..accumulator.registers() {
             let from = Operand::Memory(MemoryRef::Own((accumulator.memory + number) as usize));
-            self.set(Code::EVEX_Vmovups_zmm_k1z_zmmm512, accumulator.register + number, &[from], Lanes::All);
+            self.set(VectorOp::Load(W32), accumulator.register + number, &[from], Lanes::All);
         }
     }
 }
@@ -642,6 +642,6 @@ fn not_a_number(accumulator: &Accumulator) -> Operand {
     Operand::Splat(if wide { Splat::Bits64(f64::NAN.to_bits()) } else { Splat::Bits32(f32::NAN.to_bits()) })
 }
 
-fn copy(dtype: Dtype) -> Code {
-    if is_wide(dtype) { Code::EVEX_Vmovapd_zmm_k1z_zmmm512 } else { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 }
+fn copy(dtype: Dtype) -> VectorOp {
+    VectorOp::Copy(is_wide(dtype))
 }

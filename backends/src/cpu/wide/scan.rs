@@ -2,7 +2,6 @@
 //! with the result of the groups before it in the chunk.
 
 use cranelift_codegen::ir::{InstBuilder, Value};
-use iced_x86::Code;
 use ir::Order;
 use ir::leaf::{Leaf, LeafStep};
 use ir::nest::{Block, IndexId, ValueId};
@@ -13,6 +12,7 @@ use super::allocate::{self, PinnedConstants};
 use super::assemble::{Assembler, END};
 use super::inst::{Lanes, MemoryRef, Operand, Slot, Splat};
 use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::op::{VectorOp, W32, W64};
 use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
 use crate::cpu::emit::{Emitter, own_memory};
 use crate::cpu::lanes128::is_wide;
@@ -90,14 +90,13 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
     };
     let bodies = [make(AT_ONCE, false, &mut shared), make(1, true, &mut shared)];
     let constants = PinnedConstants::of(isa, &bodies.iter().collect::<Vec<_>>(), CARRIED + 1);
-    let copy =
-        if is_wide(fold.dtype) { Code::EVEX_Vmovapd_zmm_k1z_zmmm512 } else { Code::EVEX_Vmovaps_zmm_k1z_zmmm512 };
+    let copy = VectorOp::Copy(is_wide(fold.dtype));
     let mut l = WideX86::new(e, leaf, &mut shared);
     let none = l.constant(fold.identity())[0];
     l.set(copy, CARRIED, &[none], Lanes::All);
     let beginning = l.body;
     let mut l = WideX86::new(e, leaf, &mut shared);
-    let low = if is_wide(fold.dtype) { Code::EVEX_Vmovq_rm64_xmm } else { Code::EVEX_Vmovd_rm32_xmm };
+    let low = VectorOp::StoreFirst(is_wide(fold.dtype));
     l.store_at(low, Operand::Memory(MemoryRef::Slot(result)), Operand::Fixed(CARRIED), Lanes::All);
     let ending = l.body;
 
@@ -120,9 +119,9 @@ impl WideX86<'_, '_> {
         let join = |l: &mut Self, a, b| l.one(fold.primitive(), fold.dtype, a, b);
         let wide = is_wide(fold.dtype);
         let (lanes, align, spread) = if wide {
-            (8, Code::EVEX_Valignq_zmm_k1z_zmm_zmmm512b64_imm8, Code::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64)
+            (8, VectorOp::Align(W64), VectorOp::Permute(W64))
         } else {
-            (16, Code::EVEX_Valignd_zmm_k1z_zmm_zmmm512b32_imm8, Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32)
+            (16, VectorOp::Align(W32), VectorOp::Permute(W32))
         };
         let none = self.constant(fold.identity())[0];
         let mut p = x;

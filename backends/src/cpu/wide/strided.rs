@@ -2,10 +2,9 @@
 //! Larger strides use gathers. So do masked groups, because no element may be loaded that the loop
 //! does not access.
 
-use iced_x86::Code;
-
 use super::inst::{Class, Lanes, MemoryRef, Operand};
 use super::lanes::{Registers, WideX86};
+use super::op::{VectorOp, W32, W64};
 use ir::leaf::Access;
 
 /// The maximum stride.
@@ -31,11 +30,7 @@ impl WideX86<'_, '_> {
 
     /// Loads the elements of a register from number `offset` on, in reverse.
     fn reversed(&mut self, access: usize, offset: i32, lanes: i32) -> Operand {
-        let code = if lanes == 8 {
-            Code::EVEX_Vpermq_zmm_k1z_zmm_zmmm512b64
-        } else {
-            Code::EVEX_Vpermd_zmm_k1z_zmm_zmmm512b32
-        };
+        let code = if lanes == 8 { VectorOp::Permute(W64) } else { VectorOp::Permute(W32) };
         let numbers = self.lane_numbers_by(lanes, |lane| lanes - 1 - lane);
         let place = Operand::Memory(MemoryRef::Stepped { access, step: -1, offset: 1 - lanes - offset });
         self.vector(code, &[numbers, place])
@@ -49,7 +44,7 @@ impl WideX86<'_, '_> {
             bytes[..4].copy_from_slice(&number(lane).to_le_bytes());
         }
         let numbers = self.shared.vector(bytes);
-        self.vector(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, &[numbers])
+        self.vector(VectorOp::LoadNumbers, &[numbers])
     }
 
     /// Loads the elements of a register from number `offset` on, with a positive stride.
@@ -57,11 +52,7 @@ impl WideX86<'_, '_> {
         // The last vector ends with the last element, so that nothing behind it is loaded.
         let begin = |vector: i32| (vector * lanes).min((lanes - 1) * (step - 1));
         let load = |vector| Operand::Memory(MemoryRef::Stepped { access, step, offset: offset * step + begin(vector) });
-        let code = if lanes == 8 {
-            Code::EVEX_Vpermt2q_zmm_k1z_zmm_zmmm512b64
-        } else {
-            Code::EVEX_Vpermt2d_zmm_k1z_zmm_zmmm512b32
-        };
+        let code = if lanes == 8 { VectorOp::PermuteBoth(W64) } else { VectorOp::PermuteBoth(W32) };
         let mut found = load(0);
         for vector in 1..step {
             // Each permutation keeps the lanes that earlier vectors have filled, and takes the

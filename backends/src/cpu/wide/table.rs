@@ -1,168 +1,66 @@
-//! The instructions for each operation, for lanes of four and eight bytes.
+//! The vector operations of primitives, and properties of machine instructions.
 
 use iced_x86::{Code, Register};
 use ir::{BinaryOp, CompareOp, Dtype};
 
 use super::inst::Operand;
+use super::op::{VectorOp, W64};
 
-/// Instructions on floats.
-pub(super) struct Float {
-    pub(super) add: Code,
-    pub(super) sub: Code,
-    pub(super) mul: Code,
-    pub(super) div: Code,
-    pub(super) min: Code,
-    pub(super) max: Code,
-    pub(super) sqrt: Code,
-    pub(super) round: Code,
-    pub(super) range: Code,
-    pub(super) compare: Code,
+/// Whether an operation joins or moves lanes of eight bytes.
+pub(super) fn is_long(op: VectorOp) -> bool {
+    // Only operations that merge into accumulators or copy them come here, with a mask.
+    matches!(
+        op,
+        VectorOp::FAdd(W64)
+            | VectorOp::FMul(W64)
+            | VectorOp::Copy(W64)
+            | VectorOp::Add(W64)
+            | VectorOp::Mul(W64)
+            | VectorOp::And(W64)
+            | VectorOp::Or(W64)
+            | VectorOp::Xor(W64)
+            | VectorOp::SMin(W64)
+            | VectorOp::UMin(W64)
+            | VectorOp::SMax(W64)
+            | VectorOp::UMax(W64)
+    )
 }
 
-static FLOATS: [Float; 2] = [
-    Float {
-        add: Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
-        sub: Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
-        mul: Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
-        div: Code::EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
-        min: Code::EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
-        max: Code::EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
-        sqrt: Code::EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er,
-        round: Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-        range: Code::EVEX_Vrangeps_zmm_k1z_zmm_zmmm512b32_imm8_sae,
-        compare: Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
-    },
-    Float {
-        add: Code::EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er,
-        sub: Code::EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er,
-        mul: Code::EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er,
-        div: Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er,
-        min: Code::EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae,
-        max: Code::EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae,
-        sqrt: Code::EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er,
-        round: Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
-        range: Code::EVEX_Vrangepd_zmm_k1z_zmm_zmmm512b64_imm8_sae,
-        compare: Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
-    },
-];
-
-/// Instructions on integers, and bitwise ones.
-pub(super) struct Int {
-    pub(super) add: Code,
-    pub(super) sub: Code,
-    pub(super) mul: Code,
-    pub(super) and: Code,
-    pub(super) or: Code,
-    pub(super) xor: Code,
-    pub(super) abs: Code,
-    /// Minimum and maximum, signed and unsigned.
-    pub(super) min: [Code; 2],
-    pub(super) max: [Code; 2],
-    /// Shifts by a constant.
-    pub(super) shl: Code,
-    pub(super) shr: Code,
-    pub(super) sar: Code,
-    /// Shifts by an amount per lane.
-    pub(super) shl_each: Code,
-    pub(super) shr_each: Code,
-    pub(super) sar_each: Code,
-    /// Comparisons, signed and unsigned.
-    pub(super) compare: [Code; 2],
-    pub(super) blend: Code,
-}
-
-static INTS: [Int; 2] = [
-    Int {
-        add: Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32,
-        sub: Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32,
-        mul: Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32,
-        and: Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32,
-        or: Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32,
-        xor: Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
-        abs: Code::EVEX_Vpabsd_zmm_k1z_zmmm512b32,
-        min: [Code::EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32, Code::EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32],
-        max: [Code::EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32, Code::EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32],
-        shl: Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
-        shr: Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
-        sar: Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
-        shl_each: Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32,
-        shr_each: Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
-        sar_each: Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
-        compare: [Code::EVEX_Vpcmpd_kr_k1_zmm_zmmm512b32_imm8, Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8],
-        blend: Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32,
-    },
-    Int {
-        add: Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64,
-        sub: Code::EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64,
-        mul: Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64,
-        and: Code::EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64,
-        or: Code::EVEX_Vporq_zmm_k1z_zmm_zmmm512b64,
-        xor: Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
-        abs: Code::EVEX_Vpabsq_zmm_k1z_zmmm512b64,
-        min: [Code::EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64, Code::EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64],
-        max: [Code::EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64, Code::EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64],
-        shl: Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
-        shr: Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
-        sar: Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8,
-        shl_each: Code::EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64,
-        shr_each: Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64,
-        sar_each: Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64,
-        compare: [Code::EVEX_Vpcmpq_kr_k1_zmm_zmmm512b64_imm8, Code::EVEX_Vpcmpuq_kr_k1_zmm_zmmm512b64_imm8],
-        blend: Code::EVEX_Vpblendmq_zmm_k1z_zmm_zmmm512b64,
-    },
-];
-
-pub(super) fn float(wide: bool) -> &'static Float {
-    &FLOATS[usize::from(wide)]
-}
-
-pub(super) fn int(wide: bool) -> &'static Int {
-    &INTS[usize::from(wide)]
-}
-
-/// Whether an instruction joins or moves lanes of eight bytes.
-pub(super) fn is_long(code: Code) -> bool {
-    let (f, t) = (float(true), int(true));
-    // Only instructions that merge into accumulators or copy them come here, with a mask.
-    let floats = [f.add, f.mul, Code::EVEX_Vmovapd_zmm_k1z_zmmm512];
-    let ints = [t.add, t.mul, t.and, t.or, t.xor];
-    [floats.as_slice(), &ints, &t.min, &t.max].iter().any(|codes| codes.contains(&code))
-}
-
-/// The instruction of an operation, and whether it is commutative. Returns `None` for the minimum
-/// and maximum of floats, which need several instructions.
-pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(Code, bool)> {
+/// The operation of a primitive, and whether it is commutative. Returns `None` for the minimum and
+/// maximum of floats, which need several operations.
+pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(VectorOp, bool)> {
     let wide = dtype.bytes() == 8;
-    let (t, f) = (int(wide), float(wide));
-    let unsigned = usize::from(!dtype.is_signed_int());
+    let signed = dtype.is_signed_int();
     Some(match op {
-        BinaryOp::Add if dtype.is_float() => (f.add, true),
-        BinaryOp::Sub if dtype.is_float() => (f.sub, false),
-        BinaryOp::Mul if dtype.is_float() => (f.mul, true),
-        BinaryOp::Div | BinaryOp::Rem => (f.div, false),
+        BinaryOp::Add if dtype.is_float() => (VectorOp::FAdd(wide), true),
+        BinaryOp::Sub if dtype.is_float() => (VectorOp::FSub(wide), false),
+        BinaryOp::Mul if dtype.is_float() => (VectorOp::FMul(wide), true),
+        BinaryOp::Div | BinaryOp::Rem => (VectorOp::FDiv(wide), false),
         BinaryOp::Min | BinaryOp::Max if dtype.is_float() => return None,
-        BinaryOp::Add => (t.add, true),
-        BinaryOp::Sub => (t.sub, false),
-        BinaryOp::Mul => (t.mul, true),
-        BinaryOp::Min => (t.min[unsigned], true),
-        BinaryOp::Max => (t.max[unsigned], true),
-        BinaryOp::And => (t.and, true),
-        BinaryOp::Or => (t.or, true),
-        BinaryOp::Xor => (t.xor, true),
-        BinaryOp::Shl => (t.shl_each, false),
-        BinaryOp::Shr if dtype.is_signed_int() => (t.sar_each, false),
-        BinaryOp::Shr => (t.shr_each, false),
+        BinaryOp::Add => (VectorOp::Add(wide), true),
+        BinaryOp::Sub => (VectorOp::Sub(wide), false),
+        BinaryOp::Mul => (VectorOp::Mul(wide), true),
+        BinaryOp::Min if signed => (VectorOp::SMin(wide), true),
+        BinaryOp::Min => (VectorOp::UMin(wide), true),
+        BinaryOp::Max if signed => (VectorOp::SMax(wide), true),
+        BinaryOp::Max => (VectorOp::UMax(wide), true),
+        BinaryOp::And => (VectorOp::And(wide), true),
+        BinaryOp::Or => (VectorOp::Or(wide), true),
+        BinaryOp::Xor => (VectorOp::Xor(wide), true),
+        BinaryOp::Shl => (VectorOp::ShlEach(wide), false),
+        BinaryOp::Shr if signed => (VectorOp::SShrEach(wide), false),
+        BinaryOp::Shr => (VectorOp::UShrEach(wide), false),
     })
 }
 
-/// The immediate of [`Float::range`] for the minimum or maximum, with -0 below +0. Of a number and
+/// The immediate of [`VectorOp::FRange`] for the minimum or maximum, with -0 below +0. Of a number and
 /// a NaN it returns the number.
 pub(super) fn extreme(op: BinaryOp) -> Operand {
     Operand::Immediate(if op == BinaryOp::Min { 0b0100 } else { 0b0101 })
 }
 
-/// The instruction of a comparison and its predicate.
-pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
+/// The operation of a comparison and its predicate.
+pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (VectorOp, u8) {
     let wide = dtype.bytes() == 8;
     if dtype.is_float() {
         let predicate = match op {
@@ -175,7 +73,7 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
             CompareOp::Gt => 0x1e,
             CompareOp::Ge => 0x1d,
         };
-        return (float(wide).compare, predicate);
+        return (VectorOp::FCompare(wide), predicate);
     }
     let predicate = match op {
         CompareOp::Eq => 0,
@@ -187,7 +85,7 @@ pub(super) fn compare(op: CompareOp, dtype: Dtype) -> (Code, u8) {
     };
     // Lanes hold extended narrow integers, so those compare as signed.
     let signed = dtype.is_signed_int() || dtype.narrow_range().is_some();
-    (int(wide).compare[usize::from(!signed)], predicate)
+    (if signed { VectorOp::SCompare(wide) } else { VectorOp::UCompare(wide) }, predicate)
 }
 
 /// The first register of the class that an operand requires, if that is narrower than the machine's
