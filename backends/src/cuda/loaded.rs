@@ -7,7 +7,6 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::result;
 use cudarc::driver::sys;
 
 use super::cache::Cache;
@@ -62,6 +61,25 @@ impl Drop for Recording {
     }
 }
 
+/// The arguments of a launch in one block of memory, which holds the parameters of its kernel one
+/// after another. A kernel of ours has a single one; one of another compiler has one for each.
+struct Arguments {
+    first: *mut c_void,
+    bytes: usize,
+}
+
+impl Arguments {
+    fn of(launch: &Launch<'_>) -> Arguments {
+        Arguments { first: launch.arguments.as_ptr().cast_mut().cast(), bytes: launch.arguments.len() }
+    }
+
+    /// The options of a launch that say where they are, as long as these are.
+    fn extra(&mut self) -> [*mut c_void; 5] {
+        let [end, pointer, size] = [0, 1, 2].map(std::ptr::without_provenance_mut);
+        [pointer, self.first, size, (&raw mut self.bytes).cast(), end]
+    }
+}
+
 impl Loaded {
     pub(super) fn new(gpu: &Arc<Gpu>, cache: Option<&Cache>) -> Loaded {
         Loaded { gpu: Arc::clone(gpu), cache: cache.cloned(), functions: BTreeMap::new(), codes: vec![] }
@@ -89,7 +107,8 @@ impl Loaded {
     fn add(&mut self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
         let mut before: Option<sys::CUgraphNode> = None;
         for launch in launches {
-            let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
+            let mut arguments = Arguments::of(launch);
+            let mut extra = arguments.extra();
             let node = sys::CUDA_KERNEL_NODE_PARAMS {
                 func: self.function(launch)?,
                 gridDimX: launch.blocks,
@@ -99,15 +118,15 @@ impl Loaded {
                 blockDimY: 1,
                 blockDimZ: 1,
                 sharedMemBytes: launch.shared,
-                kernelParams: parameters.as_mut_ptr(),
-                extra: std::ptr::null_mut(),
+                kernelParams: std::ptr::null_mut(),
+                extra: extra.as_mut_ptr(),
                 kern: std::ptr::null_mut(),
                 ctx: std::ptr::null_mut(),
             };
             let mut made = std::ptr::null_mut();
             let (after, count) = before.as_ref().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1));
-            // SAFETY: the graph exists, and the previous node belongs to it. The function takes one
-            // parameter of as many bytes, which the driver copies before it returns.
+            // SAFETY: the graph exists, and the previous node belongs to it. The function takes
+            // parameters of as many bytes, which the driver copies before it returns.
             unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
                 .result()
                 .map_err(self.gpu.failed("record a kernel"))?;
@@ -158,14 +177,17 @@ impl Device for Loaded {
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Error> {
         self.gpu.enter()?;
         let function = self.function(launch)?;
-        let mut parameters = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
-        let (blocks, threads) = ((launch.blocks, 1, 1), (launch.threads, 1, 1));
-        // SAFETY: the function belongs to a loaded module, and takes one parameter of this many
-        // bytes, which the driver copies before it returns. Its code accesses the buffers at these
+        let mut arguments = Arguments::of(launch);
+        let mut extra = arguments.extra();
+        let (stream, none) = (self.gpu.stream, std::ptr::null_mut());
+        let Launch { blocks, threads, shared, .. } = *launch;
+        // SAFETY: the function belongs to a loaded module, and takes parameters of this many bytes,
+        // which the driver copies before it returns. Its code accesses the buffers at these
         // addresses in bounds: the checker has proved each subscript, or the call was checked
         // against what the proof requires, or the code checks it; and fusion changes no subscript.
         // `Runner` is the only caller that launches programs.
-        unsafe { result::launch_kernel(function, blocks, threads, launch.shared, self.gpu.stream, &mut parameters) }
+        unsafe { sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, none, extra.as_mut_ptr()) }
+            .result()
             .map_err(self.gpu.failed("launch a kernel"))
     }
 

@@ -81,6 +81,8 @@ pub enum Engine {
     CudaC,
     /// PTX on this machine's first CUDA device.
     Gpu,
+    /// CUDA C there, as far as it covers the kernels.
+    GpuCudaC,
 }
 
 impl Engine {
@@ -111,6 +113,7 @@ impl fmt::Display for Engine {
             Engine::Ptx => f.write_str("emulator"),
             Engine::CudaC => f.write_str("cuda-c"),
             Engine::Gpu => f.write_str("gpu"),
+            Engine::GpuCudaC => f.write_str("gpu-cuda-c"),
         }
     }
 }
@@ -127,6 +130,7 @@ impl std::str::FromStr for Engine {
             "emulator" => Engine::Ptx,
             "cuda-c" => Engine::CudaC,
             "gpu" => Engine::Gpu,
+            "gpu-cuda-c" => Engine::GpuCudaC,
             _ => {
                 let rest = text.strip_prefix("cpu:").and_then(|rest| rest.split_once(':'));
                 let (threads, name) = rest.ok_or_else(unknown)?;
@@ -332,10 +336,11 @@ impl Form {
                 };
                 self.run_on(&mut Runner::new(module, Emulated::new(inputs.len() as u64), None), inputs)
             }
-            Engine::Gpu => {
+            Engine::Gpu | Engine::GpuCudaC => {
+                let module = || if engine == Engine::Gpu { self.for_gpu() } else { self.by_cuda_c() };
                 let ready = |module| Runner::new(module, gpu().load(None), None);
                 let mut loaded = self.loaded.borrow_mut();
-                let runner = match loaded.take().map_or_else(|| self.for_gpu().map(ready), Ok) {
+                let runner = match loaded.take().map_or_else(|| module().map(ready), Ok) {
                     Ok(runner) => loaded.insert(runner),
                     Err(error) => return Outcome::Broken(error),
                 };
@@ -502,10 +507,9 @@ pub fn hold_on(
             Err(message)
         };
         holds(Engine::Nest, unfused, &nest)?;
-        for engine in engines
-            .iter()
-            .filter(|engine| matches!(engine, Engine::Cpu(..) | Engine::Ptx | Engine::CudaC | Engine::Gpu))
-        {
+        for engine in engines.iter().filter(|engine| {
+            matches!(engine, Engine::Cpu(..) | Engine::Ptx | Engine::CudaC | Engine::Gpu | Engine::GpuCudaC)
+        }) {
             holds(*engine, &nest, &form.run(checked, *engine, inputs))?;
         }
     }

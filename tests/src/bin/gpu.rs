@@ -1,7 +1,14 @@
-//! Runs random programs on this machine's first CUDA device, on the emulator, or there as CUDA C
+//! Runs random programs on this machine's first CUDA device or on the emulator, as PTX or as CUDA C
 //! that NVIDIA's run-time compiler has compiled, and compares them with the interpreters: `gpu
-//! [emulated | cuda-c] [PROGRAMS] [SEED]`; or runs every function of some files: `gpu [emulated |
-//! cuda-c] examples/softmax.fl ...`. Failures are shown as they were drawn, and counted.
+//! [WHERE] [PROGRAMS] [SEED]`; or runs every function of some files: `gpu [WHERE]
+//! examples/softmax.fl ...`. Failures are shown as they were drawn, and counted.
+//!
+//! | where | runs |
+//! |---|---|
+//! | | PTX on the device |
+//! | `device-cuda-c` | CUDA C on the device |
+//! | `emulated` | PTX on the emulator |
+//! | `cuda-c` | CUDA C on the emulator |
 
 use std::time::Instant;
 
@@ -23,6 +30,7 @@ fn main() {
     let named = match arguments.first().map(String::as_str) {
         Some("emulated") => Some(Engine::Ptx),
         Some("cuda-c") => Some(Engine::CudaC),
+        Some("device-cuda-c") => Some(Engine::GpuCudaC),
         _ => None,
     };
     arguments.drain(..usize::from(named.is_some()));

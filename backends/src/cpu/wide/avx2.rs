@@ -122,7 +122,7 @@ fn is_zero(operand: Operand) -> bool {
 }
 
 impl WideX86<'_, '_> {
-    /// Emits the translation of an AVX-512 instruction.
+    /// Emits the instructions for an operation.
     pub(super) fn push_as_avx2(&mut self, plain: &Plain<VectorOp>) {
         let done = if plain.to.is_none() && plain.fixed.is_none() {
             self.store_as_avx2(plain)
@@ -206,7 +206,7 @@ impl WideX86<'_, '_> {
         self.there_mask(if upper { self.isa().half() } else { 0 }, true)
     }
 
-    /// Translates a store.
+    /// Selects a store.
     fn store_as_avx2(&mut self, p: &Plain<VectorOp>) -> Option<()> {
         let (place, value) = (*p.from.first()?, *p.from.get(1)?);
         let value = match p.code {
@@ -437,7 +437,7 @@ impl WideX86<'_, '_> {
         self.or(number, above)
     }
 
-    /// Translates comparisons of integers, and operations on eight-byte integers that AVX2 lacks.
+    /// Selects comparisons of integers, and operations on eight-byte integers that AVX2 lacks.
     fn long_as_avx2(&mut self, op: VectorOp, from: &[Operand]) -> Option<Operand> {
         let [a, b] = [*from.first()?, from.get(1).copied().unwrap_or(Operand::Immediate(0))];
         Some(match op {

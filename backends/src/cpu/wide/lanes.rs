@@ -1,5 +1,5 @@
-//! Selects AVX-512 instructions for the operations of leaves, on groups of 16 elements. For
-//! machines with AVX2, `avx2` translates them to groups of 8; the comments here speak of 16 lanes.
+//! Writes leaves in vector operations, on groups of 16 elements. With AVX2 a group has 8; the
+//! comments here speak of 16 lanes.
 //!
 //! A value of up to four bytes fills one register, one of eight bytes two. Integers of one and two
 //! bytes are extended to 32-bit lanes, and 16-bit floats are packed as their bits. A `bool` is one
