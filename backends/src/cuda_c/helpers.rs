@@ -40,12 +40,12 @@ impl Helper {
         match self {
             Helper::Half => &[Helper::Bits],
             Helper::Division => &[Helper::Wrapping],
+            Helper::Saturation => &[Helper::Extremes],
             Helper::Together | Helper::Lanes => &[Helper::Pairs],
             Helper::Wrapping
             | Helper::Shifts
             | Helper::Absolute
             | Helper::Extremes
-            | Helper::Saturation
             | Helper::Bits
             | Helper::Vector
             | Helper::Checked
@@ -88,7 +88,12 @@ template <typename To, typename From> __device__ inline To bits(From from) {
 const WRAPPING: &str = "\
 // Sums, differences and products of signed integers wrap.
 __device__ inline int add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
-__device__ inline int sub(int a, int b) { return int(unsigned(a) - unsigned(b)); }
+// (As unsigned numbers: NVIDIA's assembler loses the sign of a negation that goes into a minimum.)
+__device__ inline int sub(int a, int b) {
+  int difference;
+  asm(\"sub.u32 %0, %1, %2;\" : \"=r\"(difference) : \"r\"(a), \"r\"(b));
+  return difference;
+}
 __device__ inline int mul(int a, int b) { return int(unsigned(a) * unsigned(b)); }
 __device__ inline long long add(long long a, long long b) {
   return (long long)((unsigned long long)a + (unsigned long long)b);
@@ -137,6 +142,17 @@ const EXTREMES: &str = "\
 // The lesser and the greater of two numbers: NaN if either is, and -0 is below +0.
 template <typename T> __device__ inline T least(T a, T b) { return a < b ? a : b; }
 template <typename T> __device__ inline T greatest(T a, T b) { return a > b ? a : b; }
+// (By comparison: NVIDIA's assembler loses signs where it joins two minima of integers.)
+template <> __device__ inline int least(int a, int b) {
+  int least;
+  asm(\"{ .reg .pred p; setp.lt.s32 p, %1, %2; selp.b32 %0, %1, %2, p; }\" : \"=r\"(least) : \"r\"(a), \"r\"(b));
+  return least;
+}
+template <> __device__ inline int greatest(int a, int b) {
+  int greatest;
+  asm(\"{ .reg .pred p; setp.gt.s32 p, %1, %2; selp.b32 %0, %1, %2, p; }\" : \"=r\"(greatest) : \"r\"(a), \"r\"(b));
+  return greatest;
+}
 template <> __device__ inline float least(float a, float b) {
   float least;
   asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(least) : \"f\"(a), \"f\"(b));
@@ -169,7 +185,7 @@ __device__ inline long long to_long(float a) { return a != a ? 0 : __float2ll_rz
 __device__ inline long long to_long(double a) { return a != a ? 0 : __double2ll_rz(a); }
 __device__ inline unsigned long long to_unsigned_long(float a) { return a != a ? 0 : __float2ull_rz(a); }
 __device__ inline unsigned long long to_unsigned_long(double a) { return a != a ? 0 : __double2ull_rz(a); }
-template <typename T> __device__ inline T within(T a, T least, T most) { return a < least ? least : a > most ? most : a; }
+template <typename T> __device__ inline T within(T a, T from, T to) { return least(greatest(a, from), to); }
 ";
 
 const HALF: &str = "\
