@@ -8,8 +8,8 @@ use cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
 /// The texts that were compiled, with their PTX.
 static COMPILED: Mutex<BTreeMap<String, Result<String, String>>> = Mutex::new(BTreeMap::new());
 
-/// The PTX of a text, as its first line says that it is compiled. Warnings count as errors, unless the
-/// compiler is too old for that.
+/// The PTX of a text, as its first line says that it is compiled. Warnings count as errors, unless
+/// the compiler is too old for that.
 pub fn compile(text: &str) -> Result<String, String> {
     let mut compiled = COMPILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let strict = ["-Werror=all-warnings", "-diag-suppress=186"].map(str::to_owned).to_vec();

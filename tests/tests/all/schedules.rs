@@ -2,8 +2,9 @@
 //! decides on and however soon its fuel ends, the interpreter gives the bits that it gives without
 //! any rewrite. Each schedule reads back from its text.
 //!
-//! It runs 170 programs, or `PROPTEST_CASES`, with 12 random schedules each: 2,040. They are the same
-//! ones each time unless `PROPTEST_RNG_SEED` is set. (The engines run random schedules too: forms that are fused by a coin are scheduled by it.)
+//! It runs 170 programs, or `PROPTEST_CASES`, with 12 random schedules each: 2,040. They are the
+//! same ones each time unless `PROPTEST_RNG_SEED` is set. (The engines run random schedules too:
+//! forms that are fused by a coin are scheduled by it.)
 
 use interp::nest::run_scheduled;
 use ir::array::{Array, ArrayRef};

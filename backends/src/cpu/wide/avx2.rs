@@ -1,5 +1,5 @@
-//! Selects AVX2 instructions, with half as many lanes as AVX-512 and with masks as vectors. There is
-//! one for most operations; many others become short sequences. Leaves with operations that have
+//! Selects AVX2 instructions, with half as many lanes as AVX-512 and with masks as vectors. There
+//! is one for most operations; many others become short sequences. Leaves with operations that have
 //! neither are rejected ([`has`]) and use 128-bit vectors.
 //!
 //! Masked loads and stores use mask instructions for lanes of four and eight bytes. For narrower

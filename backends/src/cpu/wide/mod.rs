@@ -2,10 +2,11 @@
 //! becomes a function of its own in machine code, which the kernel calls with its arguments in
 //! memory slots.
 //!
-//! `lanes` (with `convert`, `gather`, `strided` and `table`) writes a leaf in operations (`op`) over
-//! virtual registers (`inst`), for which `avx512` and `avx2` select instructions. `allocate` assigns
-//! registers, and `assemble` encodes. In tests `check` follows the work of `allocate`. A leaf with an operation that is not supported here uses
-//! Cranelift's vectors. The results are the same bits.
+//! `lanes` (with `convert`, `gather`, `strided` and `table`) writes a leaf in operations (`op`)
+//! over virtual registers (`inst`), for which `avx512` and `avx2` select instructions. `allocate`
+//! assigns registers, and `assemble` encodes. In tests `check` follows the work of `allocate`. A
+//! leaf with an operation that is not supported here uses Cranelift's vectors. The results are the
+//! same bits.
 
 mod allocate;
 mod assemble;

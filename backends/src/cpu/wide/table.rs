@@ -53,8 +53,8 @@ pub(super) fn binary(op: BinaryOp, dtype: Dtype) -> Option<(VectorOp, bool)> {
     })
 }
 
-/// The immediate of [`VectorOp::FRange`] for the minimum or maximum, with -0 below +0. Of a number and
-/// a NaN it returns the number.
+/// The immediate of [`VectorOp::FRange`] for the minimum or maximum, with -0 below +0. Of a number
+/// and a NaN it returns the number.
 pub(super) fn extreme(op: BinaryOp) -> Operand {
     Operand::Immediate(if op == BinaryOp::Min { 0b0100 } else { 0b0101 })
 }
