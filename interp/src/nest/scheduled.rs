@@ -1,8 +1,9 @@
 //! Runs scheduled programs: the parts one after another, each as its text and its `Run` say. A loop
 //! that is laid out runs unit by unit, the last block, thread and lane first: so an iteration that
-//! depends on another one, or that no unit runs, is found. Pieces run in ascending order. Ranges, strips, the tiles of a transposition and the carries of a
-//! scan only tell engines how to divide the work, so they mean the same as the text. In this way,
-//! schedules are held to the bits of the programs that they were made from, without any engine.
+//! depends on another one, or that no unit runs, is found. Pieces run in ascending order. Ranges,
+//! strips, the tiles of a transposition, the carries of a scan and the forms of loops only tell
+//! engines how to divide the work, so they mean the same as the text. In this way, schedules are
+//! held to the bits of the programs that they were made from, without any engine.
 
 use std::sync::atomic::AtomicBool;
 
