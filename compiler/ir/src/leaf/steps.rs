@@ -27,7 +27,7 @@ pub struct Steps {
     pub state: Vec<Carried>,
 }
 
-/// A value that is carried from step to step, as in [`ir::nest::State`].
+/// A value that is carried from step to step, as in [`crate::nest::State`].
 pub struct Carried {
     /// Its value before the first step.
     pub first: LeafId,
