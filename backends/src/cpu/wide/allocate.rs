@@ -13,7 +13,7 @@ use cranelift_codegen::entity::{EntityRef, SecondaryMap};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assemble::{ACTIVE, Assembler, Chosen, Condition, SPARE};
-use super::check::{Contents, Event};
+use super::check::{self, Contents, Event};
 use super::inst::{Body, Class, Fma, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Repeat, Splat};
 use super::machine::{Form, Isa};
 use super::table;
@@ -540,13 +540,14 @@ impl<'b> Allocator<'_, 'b> {
         match (number, plain.from.first()) {
             (Some(number), Some(Operand::Memory(MemoryRef::Along { access, offset }))) => {
                 self.asm.in_part(plain.code, *access, *offset, number);
-                let (memory, register) =
-                    (Chosen::Memory(MemoryRef::Along { access: *access, offset: *offset }, 0), Chosen::Vector(number));
-                let (to, from) = match plain.to {
-                    Some(_) => (Some(register), vec![memory]),
-                    None => (None, vec![memory, register]),
-                };
-                self.note(|| Event::Plain { plain, to, from, mask: None });
+                self.note(|| {
+                    let place = Chosen::Memory(MemoryRef::Along { access: *access, offset: *offset }, 0);
+                    let (to, from) = match (plain.to, Chosen::Vector(number)) {
+                        (Some(_), register) => (Some(register), vec![place]),
+                        (None, register) => (None, vec![place, register]),
+                    };
+                    Event::Plain { plain, to, from, mask: None }
+                });
                 plain.to.iter().for_each(|to| self.hold(*to, number));
             }
             _ => self.asm.give_up("only what lies along memory is moved in part"),
@@ -592,7 +593,7 @@ impl<'b> Allocator<'_, 'b> {
             let number = over.unwrap_or_else(|| self.free(class));
             operands.insert(0, class.chosen(number));
             self.asm.vector(plain.code, &operands, mask);
-            self.notes_plain(plain, operands, mask);
+            self.note_plain(plain, operands, mask);
             self.hold(to, number);
             if self.dies(to) {
                 self.release(to);
@@ -600,7 +601,7 @@ impl<'b> Allocator<'_, 'b> {
         } else {
             plain.fixed.iter().for_each(|register| operands.insert(0, Chosen::Vector(*register)));
             self.asm.vector(plain.code, &operands, mask);
-            self.notes_plain(plain, operands, mask);
+            self.note_plain(plain, operands, mask);
         }
         self.release_pinned();
         loaded.into_iter().for_each(|number| self.state.vectors[number as usize] = Holds::Nothing);
@@ -609,13 +610,15 @@ impl<'b> Allocator<'_, 'b> {
         }
     }
 
-    fn notes_plain(&mut self, plain: &'b Plain, mut operands: Vec<Chosen>, mask: Option<(Register, bool)>) {
-        if plain.to.is_none() && plain.fixed.is_some() {
-            operands.remove(0);
-        }
-        let to = plain.to.map(|_| operands.remove(0));
-        let mask = mask.map(|(mask, _)| mask as u32 - Register::K0 as u32);
-        self.note(|| Event::Plain { plain, to, from: operands, mask });
+    fn note_plain(&mut self, plain: &'b Plain, mut operands: Vec<Chosen>, mask: Option<(Register, bool)>) {
+        self.note(|| {
+            if plain.to.is_none() && plain.fixed.is_some() {
+                operands.remove(0);
+            }
+            let to = plain.to.map(|_| operands.remove(0));
+            let mask = mask.map(|(mask, _)| check::number(mask));
+            Event::Plain { plain, to, from: operands, mask }
+        });
     }
 
     fn fma(&mut self, fma: &'b Fma) {
