@@ -18,6 +18,7 @@ use cranelift_entity::SecondaryMap;
 
 use super::replace::for_each_use_mut;
 use crate::nest::{Block, IndexId, Kernel, Op, Statement, Subscript, ValueId};
+use crate::visit::for_each_statement;
 use crate::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 /// Simplifies a kernel and returns whether anything changed.
@@ -66,9 +67,12 @@ impl Simplifier<'_> {
         for (index, extent) in statement.dims() {
             self.lengths[*index] = extent.as_size().and_then(Size::as_constant).filter(|length| *length > 0);
         }
-        // The branch that is taken replaces the statement, and its values replace the results.
+        // The branch that is taken replaces the statement, and its values replace the results. But a
+        // table begins with the loop that merges into it, so that the last merge has to stay, even
+        // where nothing is merged.
         if let Statement::If { condition, then, otherwise, results } = &mut statement
             && let Some(Known::Truth(holds)) = self.known[self.now(*condition)]
+            && !merges(if holds { otherwise } else { then })
         {
             self.changed = true;
             let taken = std::mem::take(if holds { then } else { otherwise });
@@ -258,4 +262,11 @@ fn overflows(known: &Known) -> bool {
         Known::Integer(a) => a.constant_part().is_overflow() || a.terms().iter().any(|(_, c)| c.is_overflow()),
         Known::Truth(_) => false,
     }
+}
+
+/// Whether a block merges values into tables.
+fn merges(block: &Block) -> bool {
+    let mut found = false;
+    for_each_statement(block, &mut |statement| found |= matches!(statement, Statement::Scatter { .. }));
+    found
 }
