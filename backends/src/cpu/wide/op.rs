@@ -6,8 +6,8 @@ pub(super) const W32: bool = false;
 /// Lanes of eight bytes.
 pub(super) const W64: bool = true;
 
-/// An operation, for many of them with the width of lanes. Its operands are in the order of those of
-/// the AVX-512 instruction.
+/// An operation, for many of them with the width of lanes. Its operands are in the order of those
+/// of the AVX-512 instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VectorOp {
     // Arithmetic on floats.

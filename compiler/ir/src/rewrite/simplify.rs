@@ -67,9 +67,9 @@ impl Simplifier<'_> {
         for (index, extent) in statement.dims() {
             self.lengths[*index] = extent.as_size().and_then(Size::as_constant).filter(|length| *length > 0);
         }
-        // The branch that is taken replaces the statement, and its values replace the results. But a
-        // table begins with the loop that merges into it, so that the last merge has to stay, even
-        // where nothing is merged.
+        // The branch that is taken replaces the statement, and its values replace the results. But
+        // a table begins with the loop that merges into it, so that the last merge has to stay,
+        // even where nothing is merged.
         if let Statement::If { condition, then, otherwise, results } = &mut statement
             && let Some(Known::Truth(holds)) = self.known[self.now(*condition)]
             && !merges(if holds { otherwise } else { then })
