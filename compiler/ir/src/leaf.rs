@@ -157,7 +157,7 @@ pub enum Obstacle {
     Overwritten,
     /// An iteration has scratch in which data decide on the element.
     Scratch,
-    /// An iteration has several loops, of which one carries scalars.
+    /// An iteration has several loops, and one of them carries scalars.
     Carries,
     /// A loop carries half floats.
     Half,

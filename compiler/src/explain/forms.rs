@@ -65,7 +65,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// What keeps the iterations of a loop from running in vectors, unless there are few.
+/// The reason why the iterations of a loop do not run in vectors, unless there are few of them.
 fn why(obstacle: Obstacle) -> Option<&'static str> {
     match obstacle {
         Obstacle::Branch => Some("a branch accesses memory, and its condition does not change once along the loop"),

@@ -251,7 +251,7 @@ struct Allocator<'a, 'b> {
     state: State,
     spill: SecondaryMap<Reg, Option<usize>>,
     at: usize,
-    /// What has been emitted, for the checker.
+    /// The emitted code, for the checker.
     events: Vec<Event<'b>>,
     /// The values that the current instruction uses, which must not be spilled.
     pinned: Vec<Reg>,
@@ -292,7 +292,7 @@ fn of_all<T: Clone + Default>(body: &Body) -> SecondaryMap<Reg, T> {
 }
 
 impl<'b> Allocator<'_, 'b> {
-    /// Writes down what has been emitted.
+    /// Records emitted code.
     fn note(&mut self, event: impl FnOnce() -> Event<'b>) {
         if CHECKS {
             self.events.push(event());

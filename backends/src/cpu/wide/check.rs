@@ -16,7 +16,7 @@ use super::assemble::{ACTIVE, Chosen};
 use super::inst::{Body, Class, Fma, Lanes, MemoryRef, Operand, Plain, Reg, Region, Repeat};
 use super::machine::Form;
 
-/// What the allocator has done.
+/// A step of the allocator.
 pub(super) enum Event<'b> {
     /// Copied the content of one place to another, or loaded a number.
     Move { to: Chosen, from: Chosen },
@@ -40,18 +40,18 @@ enum Content {
 
 /// A register or a spill slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Place {
+enum Location {
     Vector(u32),
     Mask(u32),
     Spill(usize),
 }
 
-impl Place {
-    fn of(chosen: Chosen) -> Option<Place> {
+impl Location {
+    fn of(chosen: Chosen) -> Option<Location> {
         match chosen {
-            Chosen::Vector(number) => Some(Place::Vector(number)),
-            Chosen::Mask(number) => Some(Place::Mask(number)),
-            Chosen::Spill(number) => Some(Place::Spill(number)),
+            Chosen::Vector(number) => Some(Location::Vector(number)),
+            Chosen::Mask(number) => Some(Location::Mask(number)),
+            Chosen::Spill(number) => Some(Location::Spill(number)),
             Chosen::Memory(..) | Chosen::Broadcast(_) | Chosen::Immediate(_) | Chosen::Index => None,
         }
     }
@@ -61,7 +61,7 @@ impl Place {
 #[derive(Clone)]
 pub(super) struct Contents<'b> {
     classes: &'b PrimaryMap<Reg, Class>,
-    places: BTreeMap<Place, Vec<Content>>,
+    places: BTreeMap<Location, Vec<Content>>,
 }
 
 type Result = std::result::Result<(), String>;
@@ -70,10 +70,10 @@ impl<'b> Contents<'b> {
     /// At the beginning of a body: pinned numbers are in their registers, and the masks of active
     /// lanes in theirs.
     pub(super) fn at_beginning(body: &'b Body, constants: &PinnedConstants) -> Contents<'b> {
-        let numbers = constants.all().map(|(number, register)| (Place::Vector(register), Operand::Splat(number)));
+        let numbers = constants.all().map(|(number, register)| (Location::Vector(register), Operand::Splat(number)));
         let numbers = numbers.map(|(place, number)| (place, vec![Content::Of(number)]));
         let masks = [false, true].into_iter().zip(ACTIVE);
-        let masks = masks.map(|(upper, mask)| (Place::Mask(number(mask)), vec![Content::Active(upper)]));
+        let masks = masks.map(|(upper, mask)| (Location::Mask(number(mask)), vec![Content::Active(upper)]));
         Contents { classes: &body.classes, places: numbers.chain(masks).collect() }
     }
 
@@ -99,7 +99,7 @@ impl<'b> Contents<'b> {
     }
 
     fn moves(&mut self, to: Chosen, from: Chosen) -> Result {
-        let content = match (from, Place::of(from)) {
+        let content = match (from, Location::of(from)) {
             (_, Some(place)) => self.places.get(&place).cloned().unwrap_or_default(),
             (Chosen::Broadcast(splat), None) => vec![Content::Of(Operand::Splat(splat))],
             (Chosen::Memory(memory, numbers), None) => {
@@ -111,12 +111,12 @@ impl<'b> Contents<'b> {
                 vec![Content::Of(Operand::Index)]
             }
         };
-        let place = Place::of(to).ok_or("a move to nowhere")?;
+        let place = Location::of(to).ok_or("a move to nowhere")?;
         self.places.insert(place, content);
         Ok(())
     }
 
-    fn has(&self, place: Place, content: Content) -> Result {
+    fn has(&self, place: Location, content: Content) -> Result {
         let found = self.places.get(&place).map_or(&[][..], Vec::as_slice);
         if found.contains(&content) {
             return Ok(());
@@ -134,7 +134,7 @@ impl<'b> Contents<'b> {
             (Operand::Memory(memory), Chosen::Memory(other, numbers)) if memory == other => {
                 self.holds_numbers(memory, numbers)
             }
-            (_, chosen) => match Place::of(chosen) {
+            (_, chosen) => match Location::of(chosen) {
                 Some(place) => self.has(place, Content::Of(operand)),
                 None => Err(format!("{operand:?} is read from elsewhere")),
             },
@@ -144,11 +144,11 @@ impl<'b> Contents<'b> {
     /// Whether the numbers of elements are in a register.
     fn holds_numbers(&self, memory: MemoryRef, register: u32) -> Result {
         let MemoryRef::Scattered { numbers, .. } = memory else { return Ok(()) };
-        self.has(Place::Vector(register), Content::Of(Operand::Register(numbers)))
+        self.has(Location::Vector(register), Content::Of(Operand::Register(numbers)))
     }
 
     fn writes(&mut self, to: Chosen, reg: Reg) {
-        if let Some(place) = Place::of(to) {
+        if let Some(place) = Location::of(to) {
             self.places.insert(place, vec![Content::Of(Operand::Register(reg))]);
         }
     }
@@ -158,7 +158,7 @@ impl<'b> Contents<'b> {
             return Err("an instruction with another number of operands".to_owned());
         }
         plain.from.iter().zip(from).try_for_each(|(operand, chosen)| self.reads(*operand, *chosen))?;
-        match (plain.lanes, mask.map(Place::Mask)) {
+        match (plain.lanes, mask.map(Location::Mask)) {
             (Lanes::All, None) => {}
             (Lanes::Some { mask, .. }, Some(place)) => self.has(place, Content::Of(Operand::Register(mask)))?,
             (Lanes::Active { upper, .. }, Some(place)) => self.has(place, Content::Active(upper))?,
@@ -176,11 +176,11 @@ impl<'b> Contents<'b> {
             if from.iter().any(numbers) {
                 return Err("a gather overwrites the numbers that it reads".to_owned());
             }
-            mask.into_iter().for_each(|mask| _ = self.places.remove(&Place::Mask(mask)));
+            mask.into_iter().for_each(|mask| _ = self.places.remove(&Location::Mask(mask)));
         }
         match (plain.to, to, plain.fixed) {
             (Some(reg), Some(to), _) => self.writes(to, reg),
-            (None, None, Some(fixed)) => _ = self.places.remove(&Place::Vector(fixed)),
+            (None, None, Some(fixed)) => _ = self.places.remove(&Location::Vector(fixed)),
             (None, None, None) => {}
             _ => return Err("a result in no place".to_owned()),
         }
@@ -188,13 +188,13 @@ impl<'b> Contents<'b> {
     }
 
     /// Whether an operand is in a place that an instruction overwrites.
-    fn holds(&self, operand: Operand, place: Place) -> Result {
+    fn holds(&self, operand: Operand, place: Location) -> Result {
         // The content of a reserved register is not followed.
         if matches!(operand, Operand::Fixed(_)) { Ok(()) } else { self.has(place, Content::Of(operand)) }
     }
 
     fn overwrites(&self, operand: Operand, chosen: Chosen) -> Result {
-        self.holds(operand, Place::of(chosen).ok_or("an overwritten operand in no place")?)
+        self.holds(operand, Location::of(chosen).ok_or("an overwritten operand in no place")?)
     }
 
     fn fma(&mut self, fma: &Fma, form: Form, [over, middle, last]: [Chosen; 3]) -> Result {
@@ -204,7 +204,7 @@ impl<'b> Contents<'b> {
             Form::F231 => ([middle, last], over),
         };
         let [x, y] = fma.factors;
-        let is_over = |chosen: Chosen| Place::of(chosen).is_some() && Place::of(chosen) == Place::of(over);
+        let is_over = |chosen: Chosen| Location::of(chosen).is_some() && Location::of(chosen) == Location::of(over);
         let reads = |operand, chosen| {
             if is_over(chosen) { self.overwrites(operand, chosen) } else { self.reads(operand, chosen) }
         };
@@ -215,10 +215,10 @@ impl<'b> Contents<'b> {
     }
 
     /// The place of a value that keeps a register of this number.
-    fn place(&self, reg: Reg, number: u32) -> Place {
+    fn place(&self, reg: Reg, number: u32) -> Location {
         match self.classes[reg] {
-            Class::Vector => Place::Vector(number),
-            Class::Mask => Place::Mask(number),
+            Class::Vector => Location::Vector(number),
+            Class::Mask => Location::Mask(number),
         }
     }
 

@@ -34,7 +34,7 @@ impl Leaf {
     /// as the inputs of reductions.
     ///
     /// # Errors
-    /// What keeps its iterations from running in vectors.
+    /// The obstacle that keeps its iterations from running in vectors.
     pub fn build(site: Site<'_>, index: IndexId, body: &Block, wanted: &[ValueId]) -> Result<Leaf> {
         let stored: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
         let is_scratch = |b: &BufferId| site.program.buffers.get(*b).is_some_and(|b| b.role == Role::Scratch);
@@ -333,29 +333,19 @@ impl Build<'_> {
             }
             return Ok(if let Op::Constant(c) = op { Name::Constant(*c) } else { Name::Uniform });
         }
-        let inst = match op {
-            Op::Affine(affine) => {
-                let coefficient = affine.coefficient(self.index);
-                let term = Affine::index(self.index).scale(&coefficient);
-                // 2 * i + j, for i the leaf's index, has base j and coefficient 2.
-                Inst::Affine { base: affine.sub(&term), coefficient }
-            }
-            Op::Load { buffer, view, at } => Inst::Load(self.access(*buffer, view.as_deref(), at)?),
-            Op::Call(function, arguments) => {
-                let arguments: Vec<LeafId> = arguments.iter().map(|a| self.varying(*a)).collect();
-                return self.call(*function, &arguments).map(Name::Varying);
-            }
-            Op::Constant(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Compare(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Bitcast(..)
-            | Op::Check { .. }
-            | Op::Prefix(_)
-            | Op::Place(_) => self.primitive(op, &mut |build, v| build.varying(v))?,
+        if let Op::Call(function, arguments) = op {
+            let arguments: Vec<LeafId> = arguments.iter().map(|a| self.varying(*a)).collect();
+            return self.call(*function, &arguments).map(Name::Varying);
+        }
+        let inst = if let Op::Affine(affine) = op {
+            let coefficient = affine.coefficient(self.index);
+            let term = Affine::index(self.index).scale(&coefficient);
+            // 2 * i + j, for i the leaf's index, has base j and coefficient 2.
+            Inst::Affine { base: affine.sub(&term), coefficient }
+        } else if let Op::Load { buffer, view, at } = op {
+            Inst::Load(self.access(*buffer, view.as_deref(), at)?)
+        } else {
+            self.primitive(op, &mut |build, v| build.varying(v))?
         };
         Ok(Name::Varying(self.push(dtype, inst)))
     }

@@ -163,8 +163,8 @@ pub(super) fn are_legal(part: &Part, site: Site<'_>) -> bool {
     legal(&part.forms, site, &part.kernel.body, chunks)
 }
 
-/// Whether these are forms of the loops of a block, of which the elements go in `chunks` before
-/// they are reduced, or not.
+/// Whether these are legal forms of the loops of a block. In `chunks`, elements are computed before
+/// they are reduced, so the loops count as parallel.
 fn legal(forms: &[LoopForm], site: Site<'_>, block: &[Statement], chunks: bool) -> bool {
     let loops = outermost(block);
     let fits = |(LoopForm { index, form }, l): (&LoopForm, &&Loop)| {

@@ -26,9 +26,9 @@ pub enum Split {
 pub struct Threshold {
     /// 1 or -1.
     pub sign: i64,
-    /// The other terms of the sum, none of which the loop binds.
+    /// The other terms of the sum. The loop binds none of their indices.
     pub base: Affine<IndexId>,
-    /// What it is compared with.
+    /// The other operand of the comparison.
     pub bound: Comparand,
     /// The comparison.
     pub op: CompareOp,
