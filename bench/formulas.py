@@ -199,7 +199,7 @@ def concat(xp, x, y):
     return xp.concatenate([x * 2, y + 1])
 
 
-def sums(keys):
+def sums_by_key(keys):
     return lambda xp, x, key: xp.sum_by_key(x, key, keys)
 
 
@@ -207,9 +207,9 @@ def counts(keys):
     return lambda xp, key: xp.count_by_key(key, keys)
 
 
-sum_16_keys = sum_16_keys_equal = sum_16_keys_sorted = sums(16)
-sum_1000_keys = sum_1000_keys_equal = sum_1000_keys_sorted = sums(1000)
-sum_1m_keys = sum_1m_keys_equal = sum_1m_keys_sorted = sums(1_000_000)
+sum_16_keys = sum_16_keys_equal = sum_16_keys_sorted = sums_by_key(16)
+sum_1000_keys = sum_1000_keys_equal = sum_1000_keys_sorted = sums_by_key(1000)
+sum_1m_keys = sum_1m_keys_equal = sum_1m_keys_sorted = sums_by_key(1_000_000)
 count_16_keys, count_1000_keys, count_1m_keys = counts(16), counts(1000), counts(1_000_000)
 
 

@@ -15,8 +15,8 @@
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
 //! | `keyed` | expands reductions by key into loops over chunks, as a part of `split` |
 //! | `sort` | expands sorts into passes over the digits of keys, as a part of `split` |
+//! | `scans` | cuts scans into chunks that pass their results on, as a part of `split` |
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
-//! | `phases` | splits scans into three launches |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //! | `strategies` | lays loops out on the units of a GPU |
 //! | `forms` | chooses which loops of a core run in vectors |
@@ -38,9 +38,9 @@ pub mod forward;
 pub mod jam;
 pub mod keyed;
 mod maker;
-pub mod phases;
 pub mod pipeline;
 pub mod prepare;
+mod scans;
 pub mod sort;
 pub mod split;
 pub mod strategies;

@@ -16,7 +16,6 @@ use crate::forms::forms;
 use crate::forward::forward;
 use crate::jam::jam;
 use crate::maker::operations;
-use crate::phases::phases;
 use crate::prepare::prepare;
 use crate::split::split;
 use crate::strategies::strategies;
@@ -38,11 +37,10 @@ pub const REWRITES: [(&str, Pass); 7] = [
 ];
 
 /// The passes that split the kernels into parts, with their names.
-pub const SPLITS: [(&str, Pass); 7] = [
+pub const SPLITS: [(&str, Pass); 6] = [
     ("tile", tile),
     ("split", split),
     ("columns", columns),
-    ("phases", phases),
     ("transpose", transpose),
     ("strategies", strategies),
     ("forms", forms),

@@ -15,11 +15,11 @@ use ir::nest::{
 };
 use ir::order::LANES_CHUNK;
 use ir::sabotage::{self, Bug};
-use ir::sched::{HandOff, Machine, Part, Run, Scans, Scheduled, in_lanes, is_scalar, prefixes_in_chunks};
+use ir::sched::{Machine, Part, Run, Scheduled, in_lanes, is_scalar};
 use ir::{Affine, Dtype, Order, Size, visit};
 
 use crate::sort::select::Reads;
-use crate::{keyed, sort};
+use crate::{keyed, scans, sort};
 
 /// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
 /// power of two of blocks, so its result is a node of the pairwise tree over blocks.
@@ -88,8 +88,8 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
                 ways.push(Way::Whole);
                 continue;
             }
-            Statement::Loop(l) if machine.scans == Scans::HandOff => {
-                hand_off(program, &kernel, l, choice).map_or(Way::Whole, |state| Way::Own(Run::HandOff(state)))
+            Statement::Loop(l) if l.kind == LoopKind::Scan => {
+                scans::in_chunks(program, machine, &kernel, l, choice).map_or(Way::Whole, Way::Own)
             }
             Statement::Let { .. }
             | Statement::Store { .. }
@@ -157,20 +157,6 @@ fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) ->
     !reductions.is_empty()
         && reductions.iter().all(fit)
         && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(&program.symbols, size)))
-}
-
-/// The state that a scan at the top passes on if it runs in chunks.
-fn hand_off(program: &mut Program, kernel: &Kernel, l: &Loop, choice: &mut Choice) -> Option<HandOff> {
-    let [(_, extent)] = l.dims.as_slice() else { return None };
-    extent.as_size()?;
-    let prefixes = prefixes_in_chunks(l)?;
-    let shape = vec![Size::constant(i64::try_from(prefixes * HandOff::BYTES / 8).ok()?)];
-    if !choice.grants(true) {
-        return None;
-    }
-    let name = format!("{}.{}.carry", kernel.name, program.buffers.len());
-    let buffer = program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp });
-    Some(HandOff { buffer, prefixes })
 }
 
 /// Whether an iteration is a row or more, so that a chunk of them is too much for one thread.

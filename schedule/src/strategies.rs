@@ -24,7 +24,7 @@ mod vectors;
 use ir::choice::Choice;
 use ir::nest::{Loop, LoopKind, Program, Statement};
 use ir::sched::ordered::has_ordered;
-use ir::sched::{Gpu, Part, Phase, Refusal, Run, Scheduled, Shared, Strategy, Variant};
+use ir::sched::{Gpu, Part, Refusal, Run, Scheduled, Shared, Strategy, Variant};
 use ir::{Size, visit};
 
 /// A loop that strategies are asked to lay out.
@@ -81,12 +81,9 @@ pub fn strategies(scheduled: &mut Scheduled, choice: &mut Choice) {
 fn parallel(part: &Part) -> Option<&Loop> {
     let runs = match &part.run {
         Run::Ranges | Run::Transpose(_) | Run::Strips { .. } => true,
-        Run::Whole
-        | Run::Chunks { .. }
-        | Run::Blocks { .. }
-        | Run::HandOff(_)
-        | Run::Phase { phase: Phase::Totals | Phase::Befores | Phase::Prefixes, .. }
-        | Run::Tiles(_) => false,
+        Run::Whole | Run::Chunks { .. } | Run::Blocks { .. } | Run::HandOff(_) | Run::LookBack(_) | Run::Tiles(_) => {
+            false
+        }
     };
     let (_, last) = part.root().filter(|_| runs)?;
     if let Statement::Loop(l) = last { Some(l) } else { None }

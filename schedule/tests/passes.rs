@@ -9,8 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, forms, forward, jam, phases, prepare, schedule_with, split, strategies,
-    tile, transpose,
+    across, borders, carry, checks, columns, forms, forward, jam, prepare, schedule_with, split, strategies, tile,
+    transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.
@@ -91,12 +91,11 @@ fn a_sum_runs_in_chunks() {
 }
 
 #[test]
-fn a_scan_hands_on_its_prefixes_or_runs_in_phases() {
+fn a_scan_runs_in_chunks() {
     let scan = program("input 0 %x: f32[n] output 0 %y: f32[n]", SCAN);
-    let passes: [Pass; 2] = [split::split, phases::phases];
-    assert_snapshot!("scan_hands_on", after(&passes, &scan, Machine::CPU));
-    assert_snapshot!("scan_whole", after(&passes, &scan, Machine::OBJECT));
-    assert_snapshot!("scan_in_phases", after(&passes, &scan, Machine::PTX));
+    assert_snapshot!("scan_hands_on", after(&[split::split], &scan, Machine::CPU));
+    assert_snapshot!("scan_whole", after(&[split::split], &scan, Machine::OBJECT));
+    assert_snapshot!("scan_looks_back", after(&[split::split], &scan, Machine::PTX));
 }
 
 /// Conditions on the distance to either end vanish from the interior; one on data stays.

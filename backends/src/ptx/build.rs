@@ -276,6 +276,23 @@ impl Builder {
         to
     }
 
+    /// Counts a block, and returns how many have been counted before.
+    pub(super) fn take_ticket(&mut self, at: Address) -> Reg {
+        let to = self.reg(Class::B64);
+        self.push(Op::TakeTicket { to, at });
+        to
+    }
+
+    /// Loads a word that another block may be writing.
+    pub(super) fn load_at_once(&mut self, to: Reg, at: Address) {
+        self.push(Op::LoadAtOnce { to, at });
+    }
+
+    /// Stores a word that other blocks may be reading.
+    pub(super) fn store_at_once(&mut self, from: Reg, at: Address) {
+        self.push(Op::StoreAtOnce { from, at });
+    }
+
     pub(super) fn barrier(&mut self) {
         self.push(Op::Barrier);
     }

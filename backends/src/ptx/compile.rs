@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
-use ir::order::Scope;
-use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Phase, Row, Run, Scheduled, Strategy, reductions_bytes};
+use ir::order::{SCAN_CHUNK, Scope};
+use ir::sched::{self, Axis, Fill, Inner, LookBack, Machine, Part, Row, Run, Scheduled, Strategy, reductions_bytes};
 use ir::{Origin, Size};
 
-use super::chunks;
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
+use super::look_back;
 use super::reduce::{CHUNK, SHARED, chunks_together};
 use super::state::{ScratchScope, SyncScope};
 use super::{Math, Target, print};
@@ -26,6 +26,8 @@ pub struct Module {
     /// The program with the buffers that parts add, but without kernels.
     pub(super) program: Program,
     pub(super) kernels: Vec<Kernel>,
+    /// The temporaries that are cleared before the first launch.
+    pub(super) cleared: Vec<BufferId>,
 }
 
 /// A part of a kernel with its variants.
@@ -124,10 +126,13 @@ impl Module {
     pub fn compile_with(scheduled: &Scheduled, math: Math) -> Result<Module, CompileError> {
         check(scheduled, Machine::PTX)?;
         let Scheduled { program, parts, .. } = scheduled;
-        let mut kernels = vec![];
+        let (mut kernels, mut cleared) = (vec![], vec![]);
         for (number, part) in parts.iter().enumerate() {
             let checks = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
             let variants = variants_of(program, part, math, &format!("kernel{number}"));
+            if let Run::LookBack(look_back) = part.run {
+                cleared.push(look_back.buffer);
+            }
             kernels.push(Kernel {
                 of: part.of.as_u32() as usize,
                 variants,
@@ -135,7 +140,7 @@ impl Module {
                 origins: part.kernel.origins.clone(),
             });
         }
-        Ok(Module { program: program.clone(), kernels })
+        Ok(Module { program: program.clone(), kernels, cleared })
     }
 
     /// Puts a kernel of another compiler in place of the variants of a part.
@@ -225,23 +230,21 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
         }
     }
     variants.push(match (&part.run, part.root()) {
-        (Run::Phase { phase, results }, _) => in_chunks(program, part, *phase, results, name.to_owned()),
+        (Run::LookBack(look_back), _) => in_chunks(program, part, look_back, name.to_owned()),
         (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
         _ => kernel(program, part, name.to_owned()),
     });
     variants
 }
 
-/// A phase of a long scan.
-fn in_chunks(program: &Program, part: &Part, phase: Phase, results: &[BufferId], name: String) -> Variant {
-    let mut e = Emitter::new(program, part, chunks::THREADS, ScratchScope::Block);
+/// A long scan.
+fn in_chunks(program: &Program, part: &Part, look_back: &LookBack, name: String) -> Variant {
+    let mut e = Emitter::new(program, part, look_back::THREADS, ScratchScope::Block);
     let mut grid = Grid::one();
     if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
-        e.scan_chunks(l, phase, results);
-        if phase != Phase::Befores {
-            grid = Grid::each(Emitter::extents(&l.dims), CHUNK);
-        }
+        e.look_back(l, look_back);
+        grid = Grid::each(Emitter::extents(&l.dims), SCAN_CHUNK as i64);
     }
     Variant::new(e, name, grid)
 }

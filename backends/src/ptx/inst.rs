@@ -247,6 +247,13 @@ pub enum Op {
     Any { to: Reg, from: Reg },
     /// `atom.global.cas.b32`: stores `new` if memory holds `expected`, and returns the old value.
     CompareAndSwap { to: Reg, at: Address, expected: Operand, new: Operand },
+    /// `atom.relaxed.gpu.global.add.u64 to, [at], 1`: the number of tickets that blocks have taken
+    /// before.
+    TakeTicket { to: Reg, at: Address },
+    /// `ld.relaxed.gpu.global.u64 to, [at]`: a word that another block may be writing.
+    LoadAtOnce { to: Reg, at: Address },
+    /// `st.relaxed.gpu.global.u64 [at], from`: a word that other blocks may be reading.
+    StoreAtOnce { from: Reg, at: Address },
     /// A branch target.
     Label(Label),
     /// An unconditional branch.

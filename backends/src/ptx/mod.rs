@@ -14,7 +14,7 @@
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
-//! | `scan`, `chunks` | scans; long ones in several launches |
+//! | `scan`, `look_back` | scans; long ones in chunks that look back at those before |
 //! | `rows`, `staging` | rows in registers, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
 //! | `columns` | reductions along columns, in strips |
@@ -25,7 +25,6 @@
 
 mod alone;
 mod build;
-mod chunks;
 mod collectives;
 mod columns;
 mod compile;
@@ -37,6 +36,7 @@ mod fast_division;
 mod fold;
 mod inst;
 mod layout;
+mod look_back;
 mod loops;
 mod mma;
 mod ordered;

@@ -34,7 +34,8 @@ pub struct Plan {
     /// The size of the call's own memory, in addition to inputs and results. It begins with the
     /// record of a failed check.
     pub own: usize,
-    /// The program's constants: their offset in the call's own memory and their bytes.
+    /// What its memory holds before the first launch, the program's constants among it: offsets and
+    /// bytes.
     pub(super) constants: Vec<(usize, Vec<u8>)>,
     /// The launches, in the order of the program's tree. Those in loops over kernels are repeated.
     pub launches: Vec<Planned>,
@@ -143,6 +144,11 @@ impl Module {
             layout.buffers.insert(id, word);
         }
         layout.temporaries()?;
+        for id in &self.cleared {
+            if let Word::Own(at) = layout.buffers[id] {
+                constants.push((at, vec![0; call::bytes(program, layout.binding, *id)?]));
+            }
+        }
         // Kernels run one after another, so their scratch can share memory.
         let shared = layout.memory.end;
         let mut end = shared;

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use ir::Order;
+use ir::nest::ValueId;
 use ir::order::{Distribution, LANES, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
@@ -13,6 +14,7 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{MergingCode, assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
+use super::look_back::Left;
 use super::state::SyncScope;
 use ir::merging::Merging;
 
@@ -32,7 +34,7 @@ pub(super) struct SharedSums {
 
 impl Emitter<'_> {
     /// The prefixes of the elements of a row that a thread holds.
-    pub(super) fn prefixes(&mut self, fold: Merging, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
+    pub(super) fn prefixes(&mut self, value: ValueId, fold: Merging, ones: &[Vec<Reg>]) -> Vec<Vec<Reg>> {
         let thread = self.special(Special::Tid);
         let place = self.b().op2(Opcode::And, Type::B64, thread, WIDTH - 1);
         let mut sums: Vec<Vec<Reg>> = vec![];
@@ -51,7 +53,7 @@ impl Emitter<'_> {
         }
         match self.mapping.sync_scope {
             SyncScope::Warp => self.carried_in_warp(fold, &sums),
-            SyncScope::Block | SyncScope::Cluster => self.carried_in_block(fold, &sums, place),
+            SyncScope::Block | SyncScope::Cluster => self.carried_in_block(value, fold, &sums, place),
         }
     }
 
@@ -92,13 +94,16 @@ impl Emitter<'_> {
 
     /// Merges the carries into the prefixes of a block's row: the results of groups go through
     /// shared memory, where one thread for each chunk computes the carries.
-    fn carried_in_block(&mut self, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
+    fn carried_in_block(&mut self, value: ValueId, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
+        let of_scan = self.scans.chunk.clone();
         let chunks = i64::from(self.mapping.threads) / LANES as i64;
         let size = fold.bytes(self.program);
         // The groups of a chunk, or of a shorter row.
         let in_chunk = sums.len() as i64 * IN_ROUND;
         let whole = fold.place(self.program);
-        let bytes = [chunks * in_chunk * size, chunks * whole].map(|bytes| bytes as usize);
+        // Of the chunks of the block, and of those before it.
+        let results = chunks + i64::from(of_scan.is_some());
+        let bytes = [chunks * in_chunk * size, results * whole].map(|bytes| bytes as usize);
         let [at, totals] = bytes.map(|bytes| self.b().take(Space::Shared, bytes));
         let (chunk, lane) = self.group_and_lane();
         let begin = self.b().op2(Opcode::Mul, Type::S64, chunk, in_chunk);
@@ -120,9 +125,28 @@ impl Emitter<'_> {
             e.hand_on(fold, &carry, SharedSums { at, pitch: size }, begin..end);
             let total = e.b().element(Space::Shared, totals, chunk, whole);
             fold.store(e, Space::Shared, &carry, total);
+            if let Some(chunk) = &of_scan {
+                e.leave(chunk, value, (Left::Own, fold), &carry);
+            }
         });
+        let of_chunks_before = Address { base: None, offset: totals + whole };
+        if let Some(chunk) = &of_scan {
+            // Another warp looks back in the meantime: the last one.
+            let thread = self.special(Special::Tid);
+            let last = self.b().set(Comparison::Ge, Type::S64, thread, LANES as i64 - 32);
+            self.when(last, |e| e.before(chunk, value, fold, of_chunks_before));
+        }
         self.sync();
         let before = fold.variable(self);
+        if let Some(chunk) = &of_scan {
+            let state = fold.load(self, Space::Shared, of_chunks_before);
+            assign(self.b(), &before, &state);
+            self.when(leads, |e| {
+                let own = fold.load(e, Space::Shared, Address { base: None, offset: totals });
+                let total = fold.merge(e, &state, &own);
+                e.leave(chunk, value, (Left::Total, fold), &total);
+            });
+        }
         for k in 0..chunks - 1 {
             let later = self.b().set(Comparison::Gt, Type::S64, chunk, k);
             self.when(later, |e| {
@@ -136,7 +160,7 @@ impl Emitter<'_> {
             let in_chunk = fold.merge(self, &carry, sum);
             prefixes.push(fold.merge(self, &before, &in_chunk));
         }
-        if self.scans.chunk.is_some() {
+        if of_scan.is_some() {
             // Of a row there is one prefix, of a chunk any number, which have the same memory.
             self.b().barrier();
             bytes.iter().rev().for_each(|bytes| self.b().give_back(Space::Shared, *bytes));

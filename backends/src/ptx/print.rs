@@ -126,6 +126,15 @@ impl Display for Op {
             Op::CompareAndSwap { to, at, expected, new } => {
                 write!(f, "atom.global.cas.b32 %r{}, {}, {expected}, {new}", to.index(), In(Space::Global, at))
             }
+            Op::TakeTicket { to, at } => {
+                write!(f, "atom.relaxed.gpu.global.add.u64 %r{}, {}, 1", to.index(), In(Space::Global, at))
+            }
+            Op::LoadAtOnce { to, at } => {
+                write!(f, "ld.relaxed.gpu.global.u64 %r{}, {}", to.index(), In(Space::Global, at))
+            }
+            Op::StoreAtOnce { from, at } => {
+                write!(f, "st.relaxed.gpu.global.u64 {}, %r{}", In(Space::Global, at), from.index())
+            }
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),
             Op::BarrierAll { to, from } => write!(f, "bar.red.and.pred %r{}, 0, %r{}", to.index(), from.index()),

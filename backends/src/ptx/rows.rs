@@ -345,8 +345,7 @@ impl Emitter<'_> {
             if let Some((value, prefix)) = prefix {
                 let fold = Merging::of_prefix(self.dtypes(), prefix);
                 let ones = self.ones(&prefix.inputs, &scanned, elements);
-                let prefixes = self.prefixes(fold, &ones);
-                let prefixes = self.past_chunk(value, fold, prefixes);
+                let prefixes = self.prefixes(value, fold, &ones);
                 for (known, state) in known.iter_mut().zip(prefixes) {
                     known.push((value, fold.values(self, &state)[prefix.field]));
                 }

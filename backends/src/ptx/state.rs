@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use ir::Affine;
 use ir::nest::{BufferId, IndexId, Prefix, Subscript, ValueId};
 
-use super::chunks::Chunk;
 use super::emit::Emitter;
 use super::inst::{Address, Reg};
+use super::look_back::Chunk;
 use super::scan::Running;
 use super::unroll::{DeferredStore, Pointer};
 

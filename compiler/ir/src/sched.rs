@@ -30,15 +30,15 @@ mod verify;
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 
-use crate::Size;
 use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
 use crate::order::BLOCK;
+use crate::{Dtype, Size};
 
 pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
 pub use query::{
     LEVELS, STATE, Shared, divides, extreme, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks,
-    reduction_bytes, reductions_bytes, register_bytes,
+    reduction_bytes, reductions_bytes, register_bytes, single_prefixes,
 };
 pub use row::{Beyond, Fill, Row, Staged};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};
@@ -110,13 +110,9 @@ pub enum Run {
     },
     /// The last statement, a scan, in chunks of its order, with threads that pass the prefixes on.
     HandOff(HandOff),
-    /// One of three launches for the last statement, a scan, in chunks of its order.
-    Phase {
-        /// The launch.
-        phase: Phase,
-        /// The buffers of the results of the chunks, one for each prefix.
-        results: Vec<BufferId>,
-    },
+    /// The last statement, a scan, in chunks of its order, with blocks that look back at the results
+    /// of the chunks before.
+    LookBack(LookBack),
     /// Loops over rows and over columns together, in blocks of rows.
     Tiles(Tiles),
 }
@@ -146,15 +142,18 @@ pub struct HandOff {
     pub prefixes: usize,
 }
 
-/// A launch of a scan with chunks that run concurrently.
+/// The results that the blocks of a scan leave for those behind them: that of each chunk alone, and
+/// that of it and all before it. A block waits for the former of `window` chunks before its own,
+/// and for the latter of the one before these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The result of each chunk alone.
-    Totals,
-    /// From these, for each chunk, the result of the chunks before it.
-    Befores,
-    /// The prefixes, and the rest of the body.
-    Prefixes,
+pub struct LookBack {
+    /// The buffer: a count of the blocks that have started, and [`LookBack::words`] for each chunk.
+    /// It is cleared before the first launch, and no launch has to clear it again.
+    pub buffer: BufferId,
+    /// How many prefixes there are.
+    pub prefixes: usize,
+    /// A multiple of the threads of a warp.
+    pub window: i64,
 }
 
 /// Loops over the rows and the columns of the same array. For some rows at a time, the columns'
@@ -232,7 +231,7 @@ impl Part {
             | Run::Chunks { .. }
             | Run::Blocks { .. }
             | Run::HandOff(_)
-            | Run::Phase { .. } => Some((before, last)),
+            | Run::LookBack(_) => Some((before, last)),
         }
     }
 }
@@ -241,8 +240,14 @@ impl Run {
     /// Where the results of chunks or blocks lie.
     pub fn results(&self) -> &[BufferId] {
         match self {
-            Run::Chunks { results } | Run::Blocks { results } | Run::Phase { results, .. } => results,
-            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Tiles(_) => &[],
+            Run::Chunks { results } | Run::Blocks { results } => results,
+            Run::Whole
+            | Run::Ranges
+            | Run::Transpose(_)
+            | Run::Strips { .. }
+            | Run::HandOff(_)
+            | Run::LookBack(_)
+            | Run::Tiles(_) => &[],
         }
     }
 
@@ -250,6 +255,7 @@ impl Run {
     pub fn buffers(&self) -> Vec<BufferId> {
         match self {
             Run::HandOff(hand_off) => vec![hand_off.buffer],
+            Run::LookBack(look_back) => vec![look_back.buffer],
             Run::Tiles(tiles) => tiles.sums.concat(),
             other => other.results().to_vec(),
         }
@@ -277,17 +283,16 @@ impl HandOff {
     pub const BYTES: usize = 64;
 }
 
-impl Phase {
-    /// All of them, in the order of the launches.
-    pub const ALL: [Phase; 3] = [Phase::Totals, Phase::Befores, Phase::Prefixes];
+impl LookBack {
+    /// The words of a chunk for a prefix: for each of its two results, one for each 32 bits, since a
+    /// word also says which launch has written it.
+    pub fn words(dtype: Dtype) -> i64 {
+        2 * LookBack::halves(dtype)
+    }
 
-    /// Its name in text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Totals => "totals",
-            Phase::Befores => "befores",
-            Phase::Prefixes => "prefixes",
-        }
+    /// The words of a result.
+    pub fn halves(dtype: Dtype) -> i64 {
+        if dtype.bytes() == 8 { 2 } else { 1 }
     }
 }
 

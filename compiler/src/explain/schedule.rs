@@ -4,7 +4,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::nest::{Extent, Statement};
 use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
 use ir::rewrite::for_each_affine_mut;
-use ir::sched::{Part, Phase, Run, Scheduled, is_scalar};
+use ir::sched::{Part, Run, Scheduled, is_scalar};
 use ir::{Arithmetic, Size};
 
 use super::forms::forms;
@@ -84,11 +84,7 @@ fn how(run: &Run) -> String {
         Run::Chunks { .. } => format!("in chunks of {LANES_CHUNK} elements, each with a result of its own"),
         Run::Blocks { .. } => format!("in blocks of {BLOCK} rows, each with a result of its own"),
         Run::HandOff(_) => format!("in chunks of {SCAN_CHUNK} elements, each after the one before has its results"),
-        Run::Phase { phase, .. } => match phase {
-            Phase::Totals => format!("the result of each chunk of {SCAN_CHUNK} elements"),
-            Phase::Befores => "from these, what is before each chunk".to_owned(),
-            Phase::Prefixes => format!("in chunks of {SCAN_CHUNK} elements, behind what is before each"),
-        },
+        Run::LookBack(_) => format!("in chunks of {SCAN_CHUNK} elements, each with the results of those before it"),
         Run::Tiles(_) => "in blocks of rows, each with sums of its own".to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use ir::Affine;
 use ir::array::{Array, ArrayRef};
 use ir::nest::{BufferId, IndexId, Loop, LoopKind, Statement, Subscript};
 use ir::order::{BLOCK, LANES_CHUNK, Scope};
-use ir::sched::{Level, Part, Phase, Run, Scheduled, Variant};
+use ir::sched::{Level, Part, Run, Scheduled, Variant};
 
 use super::{Machine, RunError, Step, execute, slot};
 use crate::reduce::State;
@@ -39,10 +39,9 @@ impl<'p> Machine<'p, '_> {
             return self.laid_out(l, variant);
         }
         match &part.run {
-            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) => self.block(body),
-            // The last launch computes the prefixes from the elements, as its text reads.
-            Run::Phase { phase: Phase::Totals | Phase::Befores, .. } => Ok(()),
-            Run::Phase { phase: Phase::Prefixes, .. } => self.block(body),
+            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::LookBack(_) => {
+                self.block(body)
+            }
             Run::Chunks { results } => {
                 let Some((Statement::Loop(l), before)) = body.split_last() else { return Ok(()) };
                 self.block(before)?;

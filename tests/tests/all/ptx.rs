@@ -7,6 +7,7 @@
 
 use backends::ptx::{Module, Phases, RunError, Runner, Target};
 use ir::array::Array;
+use ir::sched::Run;
 use ir::{Dtype, Scalar};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use schedule::{Machine, schedule};
@@ -384,6 +385,38 @@ fn long_scans() {
     }
     for dtype in ["f16", "f64", "i64", "u8"] {
         hold_shapes(&format!("fn main(x: {dtype}[n]) {{ let c[i] = sum[k <= i](x[k]); c }}"), lengths);
+    }
+}
+
+/// More chunks than a block looks back at, in several calls, with blocks that start in any order.
+#[test]
+fn scans_beyond_a_window() {
+    let source = "fn main(x: f32[n], z: f64[n]) -> (f32[n], f64[n], bool[n]) {
+        let c[i] = sum[k <= i](x[k])
+        let d[i] = prod[k <= i](z[k])
+        let e[i] = any[k <= i](x[k] > 124.99)
+        (c, d, e)
+    }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let form = &compiled.forms[0];
+    let mut scheduled = schedule(&form.program, Machine::PTX).unwrap();
+    for part in &mut scheduled.parts {
+        if let Run::LookBack(look_back) = &mut part.run {
+            look_back.window = 32;
+        }
+    }
+    for seed in [0, 3, 4] {
+        let mut runner = Runner::new(Module::compile(&scheduled).unwrap(), Emulated::new(seed), None);
+        for n in [70 * 4096 - 5, 33 * 4096, 33 * 4096] {
+            let x: Vec<f32> = (0..n).map(|k| (k * 7 % 1000) as f32 * 0.125).collect();
+            let z: Vec<f64> = (0..n).map(|k| 1.0 + (k % 5) as f64 * 0.01 - 0.02).collect();
+            let (x, z) = (Array::from_slice(&[n], &x).unwrap(), Array::from_slice(&[n], &z).unwrap());
+            let inputs = [x.as_ref(), z.as_ref()];
+            let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
+            let mut outputs = [Dtype::F32, Dtype::F64, Dtype::Bool].map(|dtype| Array::zeros(dtype, &[n]).unwrap());
+            runner.call(&inputs, &mut outputs.each_mut().map(Array::as_mut), None).unwrap();
+            assert!(Outcome::Results(outputs.into()) == meant, "{seed} {n}");
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::leaf::Obstacle;
 use crate::nest::{IndexId, Kernel, KernelId};
 use crate::order::Scope;
 use crate::sched::{
-    Axis, Beyond, Fill, Form, HandOff, Inner, Level, LoopForm, Machine, Part, Phase, Refusal, Row, Run, Scheduled,
+    Axis, Beyond, Fill, Form, HandOff, Inner, Level, LookBack, LoopForm, Machine, Part, Refusal, Row, Run, Scheduled,
     Stage, Staged, Strategy, Tail, Tiles, Transpose, Variant,
 };
 
@@ -231,11 +231,6 @@ impl Parser<'_> {
     /// How a part runs.
     fn run(&mut self) -> Result<Run> {
         let Some(Token::Word(word)) = self.peek() else { return Err(self.expected("how the part runs")) };
-        if let Some(phase) = Phase::ALL.into_iter().find(|phase| phase.name() == word) {
-            self.next += 1;
-            self.word("in")?;
-            return Ok(Run::Phase { phase, results: self.list(Self::buffer_use)? });
-        }
         self.next += 1;
         match word {
             "whole" => Ok(Run::Whole),
@@ -258,6 +253,14 @@ impl Parser<'_> {
                 let prefixes = self.number()?;
                 self.word("in")?;
                 Ok(Run::HandOff(HandOff { buffer: self.buffer_use()?, prefixes }))
+            }
+            "look" => {
+                self.word("back")?;
+                let window = self.number()?;
+                self.word("for")?;
+                let prefixes = self.number()?;
+                self.word("in")?;
+                Ok(Run::LookBack(LookBack { buffer: self.buffer_use()?, prefixes, window }))
             }
             "tiles" => self.tiles(),
             _ => Err(self.error_before("no part runs in this way")),

@@ -131,7 +131,9 @@ fn run(printer: &Printer<'_>, run: &Run) -> String {
         Run::Chunks { results } => format!("chunks to {}", buffers(results)),
         Run::Blocks { results } => format!("blocks to {}", buffers(results)),
         Run::HandOff(h) => format!("hand off {} in {}", h.prefixes, printer.buffer_name(h.buffer)),
-        Run::Phase { phase, results } => format!("{} in {}", phase.name(), buffers(results)),
+        Run::LookBack(l) => {
+            format!("look back {} for {} in {}", l.window, l.prefixes, printer.buffer_name(l.buffer))
+        }
         Run::Tiles(t) => {
             let sums = list(&t.sums, |sums| format!("({})", buffers(sums)));
             format!("tiles of {} by {}, rows {} sums {sums}", printer.size(&t.height), printer.size(&t.width), t.rows)

@@ -85,8 +85,8 @@ pub enum Scans {
     Whole,
     /// In chunks, with threads that pass the prefixes on.
     HandOff,
-    /// In chunks, by a launch for each phase.
-    Phases,
+    /// In chunks, with blocks that look back at the results of those before.
+    LookBack,
 }
 
 /// How sums of columns run.
@@ -151,7 +151,7 @@ impl Machine {
     pub const PTX: Machine = Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
-        scans: Scans::Phases,
+        scans: Scans::LookBack,
         columns: Columns::Strips,
         chunks_blocks: false,
         keyed: Keyed::Bins,

@@ -6,8 +6,8 @@ use crate::build::Values;
 use crate::linear::Linear;
 use crate::merging::Fold;
 use crate::nest::{
-    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op, Program, Reduction, Statement, Subscript,
-    ValueId,
+    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op, Prefix, Program, Reduction, Statement,
+    Subscript, ValueId,
 };
 use crate::{BinaryOp, Dtype, Order, UnaryOp, visit};
 
@@ -45,15 +45,20 @@ pub fn extreme(program: &Program, dtype: &dyn Fn(ValueId) -> Dtype, r: &Reductio
 /// The number of prefixes of a scan that can run in chunks: none of them has a composite state, and
 /// the body never ends the run.
 pub fn prefixes_in_chunks(l: &Loop) -> Option<usize> {
+    let fit = l.kind == LoopKind::Scan && !l.body.iter().any(Statement::may_fault);
+    single_prefixes(l).filter(|_| fit).map(|prefixes| prefixes.len())
+}
+
+/// The prefixes of a scan, with their values, if the state of each is a single value.
+pub fn single_prefixes(l: &Loop) -> Option<Vec<(ValueId, &Prefix)>> {
     let mut prefixes = vec![];
     for statement in &l.body {
-        if let Statement::Let { op: Op::Prefix(prefix), .. } = statement {
-            prefixes.push(prefix);
+        if let Statement::Let { value, op: Op::Prefix(prefix) } = statement {
+            prefix.single()?;
+            prefixes.push((*value, prefix));
         }
     }
-    let single = prefixes.iter().all(|prefix| prefix.single().is_some());
-    let fit = l.kind == LoopKind::Scan && single && !l.body.iter().any(Statement::may_fault);
-    fit.then_some(prefixes.len())
+    Some(prefixes)
 }
 
 /// Whether a body has no loops.

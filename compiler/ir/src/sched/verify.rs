@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, Level, Machine, Part, Phase, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
-    is_scalar, prefixes_in_chunks,
+    Axis, Columns, Count, Level, LookBack, Machine, Part, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
+    is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -26,7 +26,7 @@ pub fn verify(scheduled: &Scheduled) -> Result {
         }
         last = Some(part.of);
         checker.fits(&scheduled.machine)?;
-        checker.run()?;
+        checker.run(&scheduled.machine)?;
         part.variants.iter().try_for_each(|variant| checker.variant(&scheduled.machine, variant))?;
         checker.forms(&scheduled.machine)?;
     }
@@ -55,12 +55,12 @@ impl<'s> Checker<'s> {
             Run::Strips { .. } | Run::Blocks { .. } => machine.columns == Columns::Strips,
             Run::Tiles(_) => machine.columns == Columns::Tiles,
             Run::HandOff(_) => machine.scans == Scans::HandOff,
-            Run::Phase { .. } => machine.scans == Scans::Phases,
+            Run::LookBack(_) => machine.scans == Scans::LookBack,
         };
         self.hold(fits, &format!("runs in a way that {} has not", machine.name))
     }
 
-    fn run(&self) -> Result {
+    fn run(&self, machine: &Machine) -> Result {
         let indices = &self.part.kernel.indices;
         self.hold(self.part.joins.iter().all(|index| indices.is_valid(*index)), "joins over an index that it has not")?;
         if let Some((before, _)) = self.part.root() {
@@ -91,11 +91,12 @@ impl<'s> Checker<'s> {
                 self.hold(prefixes == Some(hand_off.prefixes), "hands on another number of prefixes than it has")?;
                 self.temporary(hand_off.buffer, Dtype::U64)
             }
-            Run::Phase { phase: Phase::Totals | Phase::Befores | Phase::Prefixes, results } => {
-                let prefix = |s: &&Statement| matches!(s, Statement::Let { op: Op::Prefix(_), .. });
-                let count = self.scan()?.body.iter().filter(prefix).count();
-                self.hold(count == results.len(), "has another number of results than of prefixes")?;
-                results.iter().try_for_each(|buffer| self.temporary(*buffer, Dtype::U64))
+            Run::LookBack(LookBack { buffer, prefixes, window }) => {
+                let found = single_prefixes(self.scan()?).map(|prefixes| prefixes.len());
+                self.hold(found == Some(*prefixes), "looks back at another number of prefixes than it has")?;
+                let warp = machine.gpu.map_or(1, |gpu| gpu.warp);
+                self.hold(*window > 0 && window % warp == 0, "has a window that is no multiple of a warp")?;
+                self.temporary(*buffer, Dtype::U64)
             }
             Run::Tiles(tiles) => self.tiles(tiles),
         }
