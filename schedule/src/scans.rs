@@ -1,18 +1,18 @@
 //! Scans at the top of a kernel in chunks of their order, as far as a target passes the results of
-//! chunks on: threads of a CPU hand off one state from chunk to chunk, and blocks of a GPU look back
-//! at what those before have left.
+//! chunks on: threads of a CPU hand off one state from chunk to chunk, and a block of a GPU relays
+//! to the others what is before their chunks.
 
 use std::collections::BTreeSet;
 
 use ir::choice::Choice;
 use ir::nest::{Buffer, BufferId, Kernel, Loop, Op, Program, Role, Statement};
 use ir::order::SCAN_CHUNK;
-use ir::sched::{HandOff, LookBack, Machine, Run, Scans, is_scalar, prefixes_in_chunks, single_prefixes};
+use ir::sched::{HandOff, Machine, Relay, Run, Scans, is_scalar, prefixes_in_chunks, single_prefixes};
 use ir::{Dtype, Size, visit};
 
-/// The chunks that a block looks back at. Each block merges the results of all of them, one after
-/// another, but waits for the merged result of only every so many.
-const WINDOW: i64 = 512;
+/// The chunks whose results the relaying block takes at a time. To load them takes about as long as
+/// to merge them.
+const WINDOW: i64 = 256;
 
 /// How a scan runs in chunks, with a temporary for what they pass on.
 pub fn in_chunks(
@@ -34,16 +34,16 @@ pub fn in_chunks(
                 Run::HandOff(HandOff { buffer, prefixes })
             })
         }
-        Scans::LookBack => {
+        Scans::Relay => {
             let prefixes = independent_prefixes(program, kernel, l)?;
-            let words: i64 = prefixes.iter().map(|dtype| LookBack::words(*dtype)).sum();
+            let words: i64 = prefixes.iter().map(|dtype| Relay::words(*dtype)).sum();
             let chunks = extent.ceil_div(&(SCAN_CHUNK as i64).into());
             let words = &Size::constant(1) + &(&chunks * &Size::constant(words));
             choice.grants(true).then(|| {
                 let warp = machine.gpu.map_or(1, |gpu| gpu.warp);
                 let window = if choice.grants(true) { WINDOW } else { warp };
                 let buffer = temporary(program, kernel, "results", words);
-                Run::LookBack(LookBack { buffer, prefixes: prefixes.len(), window })
+                Run::Relay(Relay { buffer, prefixes: prefixes.len(), window })
             })
         }
     }

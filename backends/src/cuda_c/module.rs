@@ -218,7 +218,7 @@ fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Bl
             let shape = results.first().map(|id| program.buffers[*id].shape.clone());
             Blocks { axes: vec![(shape, FEW)], threads: FEW, together: false }
         }
-        (Some(_), Run::LookBack(_)) => return Err(Unsupported("a long running reduction")),
+        (Some(_), Run::Relay(_)) => return Err(Unsupported("a long running reduction")),
         (Some((before, Statement::Loop(l))), _) => {
             let layout = readable(part, l, threads)?;
             writer.laid_out(before, l, &layout)?;

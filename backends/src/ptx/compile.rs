@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
 use ir::order::{SCAN_CHUNK, Scope};
-use ir::sched::{self, Axis, Fill, Inner, LookBack, Machine, Part, Row, Run, Scheduled, Strategy, reductions_bytes};
+use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, reductions_bytes};
 use ir::{Origin, Size};
 
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
-use super::look_back;
 use super::reduce::{CHUNK, SHARED, chunks_together};
+use super::relay;
 use super::state::{ScratchScope, SyncScope};
 use super::{Math, Target, print};
 use crate::error::{CompileError, check};
@@ -82,6 +82,8 @@ pub(super) struct Rows {
 pub(super) struct Grid {
     pub(super) axes: Vec<(Option<Vec<Size>>, i64)>,
     pub(super) cluster: u32,
+    /// Blocks that take no iterations.
+    pub(super) others: i64,
 }
 
 /// The blocks of a kernel of another compiler.
@@ -97,7 +99,7 @@ pub(crate) struct Blocks {
 impl Grid {
     /// Blocks that take this many iterations each.
     fn each(extents: Option<Vec<Size>>, each: i64) -> Grid {
-        Grid { axes: vec![(extents, each)], cluster: 1 }
+        Grid { axes: vec![(extents, each)], cluster: 1, others: 0 }
     }
 
     /// That of a loop that is laid out.
@@ -106,12 +108,12 @@ impl Grid {
             let of = |index| l.dims.iter().find(|(other, _)| other == index)?.1.as_size().cloned();
             axis.indices.iter().map(of).collect::<Option<Vec<Size>>>()
         };
-        Grid { axes: layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect(), cluster }
+        Grid { axes: layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect(), cluster, others: 0 }
     }
 
     /// A single block.
     fn one() -> Grid {
-        Grid { axes: vec![], cluster: 1 }
+        Grid { axes: vec![], cluster: 1, others: 0 }
     }
 }
 
@@ -130,8 +132,8 @@ impl Module {
         for (number, part) in parts.iter().enumerate() {
             let checks = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
             let variants = variants_of(program, part, math, &format!("kernel{number}"));
-            if let Run::LookBack(look_back) = part.run {
-                cleared.push(look_back.buffer);
+            if let Run::Relay(relay) = part.run {
+                cleared.push(relay.buffer);
             }
             kernels.push(Kernel {
                 of: part.of.as_u32() as usize,
@@ -153,7 +155,7 @@ impl Module {
             shared: 0,
             more: 0,
             arguments: arguments.to_vec(),
-            grid: Grid { axes: blocks.axes.clone(), cluster: 1 },
+            grid: Grid { axes: blocks.axes.clone(), cluster: 1, others: 0 },
             scratch_scope: if blocks.together { ScratchScope::Block } else { ScratchScope::Thread },
             columns: None,
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
@@ -230,7 +232,7 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
         }
     }
     variants.push(match (&part.run, part.root()) {
-        (Run::LookBack(look_back), _) => in_chunks(program, part, look_back, name.to_owned()),
+        (Run::Relay(relay), _) => in_chunks(program, part, relay, name.to_owned()),
         (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
         _ => kernel(program, part, name.to_owned()),
     });
@@ -238,13 +240,13 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
 }
 
 /// A long scan.
-fn in_chunks(program: &Program, part: &Part, look_back: &LookBack, name: String) -> Variant {
-    let mut e = Emitter::new(program, part, look_back::THREADS, ScratchScope::Block);
+fn in_chunks(program: &Program, part: &Part, relay: &Relay, name: String) -> Variant {
+    let mut e = Emitter::new(program, part, relay::THREADS, ScratchScope::Block);
     let mut grid = Grid::one();
     if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
-        e.look_back(l, look_back);
-        grid = Grid::each(Emitter::extents(&l.dims), SCAN_CHUNK as i64);
+        e.relay(l, relay);
+        grid = Grid { others: 1, ..Grid::each(Emitter::extents(&l.dims), SCAN_CHUNK as i64) };
     }
     Variant::new(e, name, grid)
 }

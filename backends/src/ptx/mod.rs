@@ -14,7 +14,7 @@
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
-//! | `scan`, `look_back` | scans; long ones in chunks that look back at those before |
+//! | `scan`, `relay` | scans; long ones in chunks, with a block that relays what is before each |
 //! | `rows`, `staging` | rows in registers, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
 //! | `columns` | reductions along columns, in strips |
@@ -36,7 +36,6 @@ mod fast_division;
 mod fold;
 mod inst;
 mod layout;
-mod look_back;
 mod loops;
 mod mma;
 mod ordered;
@@ -44,6 +43,7 @@ mod plan;
 mod prefixes;
 mod print;
 mod reduce;
+mod relay;
 mod resident;
 mod rows;
 mod run;

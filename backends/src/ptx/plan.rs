@@ -342,7 +342,8 @@ impl Variant {
         // A grid of clusters is limited and counted in whole clusters.
         let together = i64::from(self.grid.cluster);
         let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
-        u32::try_from(blocks).unwrap_or(0)
+        let others = if blocks > 0 { self.grid.others } else { 0 };
+        u32::try_from(blocks + others).unwrap_or(0)
     }
 }
 

@@ -14,7 +14,6 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{MergingCode, assign, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, Type};
-use super::look_back::Left;
 use super::state::SyncScope;
 use ir::merging::Merging;
 
@@ -23,7 +22,7 @@ const WIDTH: i64 = SCAN_GROUP as i64;
 /// The groups that 128 threads hold, one element each.
 const IN_ROUND: i64 = LANES as i64 / WIDTH;
 /// The number of groups with sums that are loaded together.
-const BATCH: i64 = 16;
+pub(super) const BATCH: i64 = 16;
 
 /// Sums in shared memory: the offset of the first, and the distance between them in bytes.
 #[derive(Clone, Copy)]
@@ -95,7 +94,7 @@ impl Emitter<'_> {
     /// Merges the carries into the prefixes of a block's row: the results of groups go through
     /// shared memory, where one thread for each chunk computes the carries.
     fn carried_in_block(&mut self, value: ValueId, fold: Merging, sums: &[Vec<Reg>], place: Reg) -> Vec<Vec<Reg>> {
-        let of_scan = self.scans.chunk.clone();
+        let of_scan = self.scans.chunks.clone();
         let chunks = i64::from(self.mapping.threads) / LANES as i64;
         let size = fold.bytes(self.program);
         // The groups of a chunk, or of a shorter row.
@@ -125,27 +124,17 @@ impl Emitter<'_> {
             e.hand_on(fold, &carry, SharedSums { at, pitch: size }, begin..end);
             let total = e.b().element(Space::Shared, totals, chunk, whole);
             fold.store(e, Space::Shared, &carry, total);
-            if let Some(chunk) = &of_scan {
-                e.leave(chunk, value, (Left::Own, fold), &carry);
+            if let Some(chunks) = &of_scan {
+                e.leave(chunks, value, &carry);
+                let before = e.before(chunks, value);
+                fold.store(e, Space::Shared, &before, Address { base: None, offset: totals + whole });
             }
         });
-        let of_chunks_before = Address { base: None, offset: totals + whole };
-        if let Some(chunk) = &of_scan {
-            // Another warp looks back in the meantime: the last one.
-            let thread = self.special(Special::Tid);
-            let last = self.b().set(Comparison::Ge, Type::S64, thread, LANES as i64 - 32);
-            self.when(last, |e| e.before(chunk, value, fold, of_chunks_before));
-        }
         self.sync();
         let before = fold.variable(self);
-        if let Some(chunk) = &of_scan {
-            let state = fold.load(self, Space::Shared, of_chunks_before);
+        if of_scan.is_some() {
+            let state = fold.load(self, Space::Shared, Address { base: None, offset: totals + whole });
             assign(self.b(), &before, &state);
-            self.when(leads, |e| {
-                let own = fold.load(e, Space::Shared, Address { base: None, offset: totals });
-                let total = fold.merge(e, &state, &own);
-                e.leave(chunk, value, (Left::Total, fold), &total);
-            });
         }
         for k in 0..chunks - 1 {
             let later = self.b().set(Comparison::Gt, Type::S64, chunk, k);

@@ -9,7 +9,7 @@ use ir::nest::{BufferId, IndexId, Prefix, Subscript, ValueId};
 
 use super::emit::Emitter;
 use super::inst::{Address, Reg};
-use super::look_back::Chunk;
+use super::relay::Chunks;
 use super::scan::Running;
 use super::unroll::{DeferredStore, Pointer};
 
@@ -97,8 +97,8 @@ pub(super) struct Scans {
     pub(super) running: BTreeMap<ValueId, (Running, Prefix)>,
     /// The iteration number of the innermost scan.
     pub(super) number: Option<Reg>,
-    /// The current chunk of a long scan.
-    pub(super) chunk: Option<Chunk>,
+    /// The chunks of a long scan.
+    pub(super) chunks: Option<Chunks>,
 }
 
 impl Emitter<'_> {

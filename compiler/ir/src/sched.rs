@@ -110,9 +110,9 @@ pub enum Run {
     },
     /// The last statement, a scan, in chunks of its order, with threads that pass the prefixes on.
     HandOff(HandOff),
-    /// The last statement, a scan, in chunks of its order, with blocks that look back at the results
-    /// of the chunks before.
-    LookBack(LookBack),
+    /// The last statement, a scan, in chunks of its order, with a block of its own that relays to
+    /// each the prefixes before it.
+    Relay(Relay),
     /// Loops over rows and over columns together, in blocks of rows.
     Tiles(Tiles),
 }
@@ -142,17 +142,16 @@ pub struct HandOff {
     pub prefixes: usize,
 }
 
-/// The results that the blocks of a scan leave for those behind them: that of each chunk alone, and
-/// that of it and all before it. A block waits for the former of `window` chunks before its own,
-/// and for the latter of the one before these.
+/// What the blocks of a scan pass on. Each leaves the result of its chunk; one more block merges
+/// these in order, and relays to each chunk the result of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LookBack {
-    /// The buffer: a count of the blocks that have started, and [`LookBack::words`] for each chunk.
+pub struct Relay {
+    /// The buffer: a count of the blocks that have started, and [`Relay::words`] for each chunk.
     /// It is cleared before the first launch, and no launch has to clear it again.
     pub buffer: BufferId,
     /// How many prefixes there are.
     pub prefixes: usize,
-    /// A multiple of the threads of a warp.
+    /// The chunks whose results are taken at a time: a multiple of the threads of a warp.
     pub window: i64,
 }
 
@@ -231,7 +230,7 @@ impl Part {
             | Run::Chunks { .. }
             | Run::Blocks { .. }
             | Run::HandOff(_)
-            | Run::LookBack(_) => Some((before, last)),
+            | Run::Relay(_) => Some((before, last)),
         }
     }
 }
@@ -246,7 +245,7 @@ impl Run {
             | Run::Transpose(_)
             | Run::Strips { .. }
             | Run::HandOff(_)
-            | Run::LookBack(_)
+            | Run::Relay(_)
             | Run::Tiles(_) => &[],
         }
     }
@@ -255,7 +254,7 @@ impl Run {
     pub fn buffers(&self) -> Vec<BufferId> {
         match self {
             Run::HandOff(hand_off) => vec![hand_off.buffer],
-            Run::LookBack(look_back) => vec![look_back.buffer],
+            Run::Relay(relay) => vec![relay.buffer],
             Run::Tiles(tiles) => tiles.sums.concat(),
             other => other.results().to_vec(),
         }
@@ -283,11 +282,11 @@ impl HandOff {
     pub const BYTES: usize = 64;
 }
 
-impl LookBack {
+impl Relay {
     /// The words of a chunk for a prefix: for each of its two results, one for each 32 bits, since a
     /// word also says which launch has written it.
     pub fn words(dtype: Dtype) -> i64 {
-        2 * LookBack::halves(dtype)
+        2 * Relay::halves(dtype)
     }
 
     /// The words of a result.

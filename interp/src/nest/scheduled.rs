@@ -39,7 +39,7 @@ impl<'p> Machine<'p, '_> {
             return self.laid_out(l, variant);
         }
         match &part.run {
-            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::LookBack(_) => {
+            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Relay(_) => {
                 self.block(body)
             }
             Run::Chunks { results } => {

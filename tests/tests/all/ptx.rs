@@ -388,7 +388,7 @@ fn long_scans() {
     }
 }
 
-/// More chunks than a block looks back at, in several calls, with blocks that start in any order.
+/// More chunks than are relayed at a time, in several calls, with blocks that start in any order.
 #[test]
 fn scans_beyond_a_window() {
     let source = "fn main(x: f32[n], z: f64[n]) -> (f32[n], f64[n], bool[n]) {
@@ -401,8 +401,8 @@ fn scans_beyond_a_window() {
     let form = &compiled.forms[0];
     let mut scheduled = schedule(&form.program, Machine::PTX).unwrap();
     for part in &mut scheduled.parts {
-        if let Run::LookBack(look_back) = &mut part.run {
-            look_back.window = 32;
+        if let Run::Relay(relay) = &mut part.run {
+            relay.window = 32;
         }
     }
     for seed in [0, 3, 4] {

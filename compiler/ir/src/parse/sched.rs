@@ -9,7 +9,7 @@ use crate::leaf::Obstacle;
 use crate::nest::{IndexId, Kernel, KernelId};
 use crate::order::Scope;
 use crate::sched::{
-    Axis, Beyond, Fill, Form, HandOff, Inner, Level, LookBack, LoopForm, Machine, Part, Refusal, Row, Run, Scheduled,
+    Axis, Beyond, Fill, Form, HandOff, Inner, Level, LoopForm, Machine, Part, Refusal, Relay, Row, Run, Scheduled,
     Stage, Staged, Strategy, Tail, Tiles, Transpose, Variant,
 };
 
@@ -254,13 +254,12 @@ impl Parser<'_> {
                 self.word("in")?;
                 Ok(Run::HandOff(HandOff { buffer: self.buffer_use()?, prefixes }))
             }
-            "look" => {
-                self.word("back")?;
-                let window = self.number()?;
-                self.word("for")?;
+            "relay" => {
                 let prefixes = self.number()?;
                 self.word("in")?;
-                Ok(Run::LookBack(LookBack { buffer: self.buffer_use()?, prefixes, window }))
+                let buffer = self.buffer_use()?;
+                self.word("window")?;
+                Ok(Run::Relay(Relay { buffer, prefixes, window: self.number()? }))
             }
             "tiles" => self.tiles(),
             _ => Err(self.error_before("no part runs in this way")),

@@ -89,7 +89,7 @@ impl Forms<'_> {
             | Run::Strips { .. }
             | Run::Blocks { .. }
             | Run::HandOff(_)
-            | Run::LookBack(_)
+            | Run::Relay(_)
             | Run::Tiles(_) => self.form(l, 0),
         }
     }

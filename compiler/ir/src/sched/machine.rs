@@ -85,8 +85,8 @@ pub enum Scans {
     Whole,
     /// In chunks, with threads that pass the prefixes on.
     HandOff,
-    /// In chunks, with blocks that look back at the results of those before.
-    LookBack,
+    /// In chunks, with a block that relays to each what is before it.
+    Relay,
 }
 
 /// How sums of columns run.
@@ -151,7 +151,7 @@ impl Machine {
     pub const PTX: Machine = Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
-        scans: Scans::LookBack,
+        scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,
         keyed: Keyed::Bins,

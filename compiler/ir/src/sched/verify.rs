@@ -4,7 +4,7 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, Level, LookBack, Machine, Part, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
+    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
     is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
@@ -55,7 +55,7 @@ impl<'s> Checker<'s> {
             Run::Strips { .. } | Run::Blocks { .. } => machine.columns == Columns::Strips,
             Run::Tiles(_) => machine.columns == Columns::Tiles,
             Run::HandOff(_) => machine.scans == Scans::HandOff,
-            Run::LookBack(_) => machine.scans == Scans::LookBack,
+            Run::Relay(_) => machine.scans == Scans::Relay,
         };
         self.hold(fits, &format!("runs in a way that {} has not", machine.name))
     }
@@ -91,9 +91,9 @@ impl<'s> Checker<'s> {
                 self.hold(prefixes == Some(hand_off.prefixes), "hands on another number of prefixes than it has")?;
                 self.temporary(hand_off.buffer, Dtype::U64)
             }
-            Run::LookBack(LookBack { buffer, prefixes, window }) => {
+            Run::Relay(Relay { buffer, prefixes, window }) => {
                 let found = single_prefixes(self.scan()?).map(|prefixes| prefixes.len());
-                self.hold(found == Some(*prefixes), "looks back at another number of prefixes than it has")?;
+                self.hold(found == Some(*prefixes), "relays another number of prefixes than it has")?;
                 let warp = machine.gpu.map_or(1, |gpu| gpu.warp);
                 self.hold(*window > 0 && window % warp == 0, "has a window that is no multiple of a warp")?;
                 self.temporary(*buffer, Dtype::U64)

@@ -275,7 +275,7 @@ $publish:
 }
 ";
 
-fn look_back(text: &str, blocks: usize, seed: u64) -> Result<Vec<u32>, Fault> {
+fn relay(text: &str, blocks: usize, seed: u64) -> Result<Vec<u32>, Fault> {
     let mut memory = Memory::new();
     let input = put(&mut memory, &words(&(1..=blocks as u32).collect::<Vec<_>>()));
     let sums = memory.allocate(4 * blocks);
@@ -288,7 +288,7 @@ fn look_back(text: &str, blocks: usize, seed: u64) -> Result<Vec<u32>, Fault> {
 }
 
 #[test]
-fn blocks_look_back() {
+fn blocks_relay() {
     let expected: Vec<u32> = (1..=50).map(|n| n * (n + 1) / 2).collect();
     let fenced = LOOK_BACK
         .replace("ld.acquire.gpu.global.u32 %r3, [%rd2+-4]; // look", "ld.relaxed.gpu.global.u32 %r3, [%rd2+-4];")
@@ -299,7 +299,7 @@ fn blocks_look_back() {
         );
     for text in [LOOK_BACK, &fenced] {
         for seed in 0..6 {
-            let sums = look_back(text, 50, seed).unwrap_or_else(|fault| panic!("{fault}"));
+            let sums = relay(text, 50, seed).unwrap_or_else(|fault| panic!("{fault}"));
             assert_eq!(sums, expected);
         }
     }
@@ -309,14 +309,14 @@ fn blocks_look_back() {
         ("st.release.gpu", "st.release.cta"),
     ] {
         for seed in 0..4 {
-            let fault = look_back(&LOOK_BACK.replace(strong, weak), 20, seed).expect_err(weak);
+            let fault = relay(&LOOK_BACK.replace(strong, weak), 20, seed).expect_err(weak);
             assert!(matches!(fault.what, Problem::Race { .. }), "{fault}");
         }
     }
     // By number instead of by ticket, a block may wait for one that is not yet resident.
     let numbered = LOOK_BACK.replace("atom.global.add.u32 %r0, [%rd3], 1;", "mov.u32 %r0, %ctaid.x;");
-    assert!(look_back(&numbered, 50, 0).is_ok());
-    let fault = look_back(&numbered, 50, 1).expect_err("the order of blocks is not theirs to choose");
+    assert!(relay(&numbered, 50, 0).is_ok());
+    let fault = relay(&numbered, 50, 1).expect_err("the order of blocks is not theirs to choose");
     assert_eq!(fault.what, Problem::Deadlock);
 }
 
