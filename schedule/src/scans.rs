@@ -10,9 +10,9 @@ use ir::order::SCAN_CHUNK;
 use ir::sched::{HandOff, Machine, Relay, Run, Scans, is_scalar, prefixes_in_chunks, single_prefixes};
 use ir::{Dtype, Size, visit};
 
-/// The chunks whose results the relaying block takes at a time. To load them takes about as long as
-/// to merge them.
-const WINDOW: i64 = 256;
+/// The relaying block takes the results of this many chunks at a time. To load them takes about as
+/// long as to merge them.
+const WINDOW: i64 = 128;
 
 /// How a scan runs in chunks, with a temporary for what they pass on.
 pub fn in_chunks(

@@ -23,7 +23,7 @@ use crate::{keyed, scans, sort};
 
 /// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
 /// power of two of blocks, so its result is a node of the pairwise tree over blocks.
-fn in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
+fn reduces_in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
     in_lanes(dtype, if machine.chunks_blocks && order == Order::Blocks { Order::Lanes } else { order })
 }
 
@@ -63,7 +63,11 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
         let expanded = keyed::expand(program, machine, &mut kernel, &statement);
         if let Some(expanded) = expanded.or_else(|| sort::expand(program, &mut kernel, &statement, reads)) {
             for l in expanded.loops {
-                ways.push(if l.kind == LoopKind::Parallel { Way::Own(Run::Ranges) } else { Way::Whole });
+                ways.push(match l.kind {
+                    LoopKind::Parallel => Way::Own(Run::Ranges),
+                    LoopKind::Scan => in_chunks(program, machine, &kernel, &l, choice),
+                    LoopKind::Serial | LoopKind::Reduce(_) | LoopKind::Keyed { .. } | LoopKind::Sort => Way::Whole,
+                });
                 kernel.body.push(Statement::Loop(l));
             }
             joins.extend(expanded.joins);
@@ -88,9 +92,7 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
                 ways.push(Way::Whole);
                 continue;
             }
-            Statement::Loop(l) if l.kind == LoopKind::Scan => {
-                scans::in_chunks(program, machine, &kernel, l, choice).map_or(Way::Whole, Way::Own)
-            }
+            Statement::Loop(l) if l.kind == LoopKind::Scan => in_chunks(program, machine, &kernel, l, choice),
             Statement::Let { .. }
             | Statement::Store { .. }
             | Statement::Scatter { .. }
@@ -147,11 +149,16 @@ fn grouped(kernel: &Kernel, ways: Vec<Way>) -> Vec<(Vec<usize>, Run)> {
     groups
 }
 
+/// How a scan at the top runs: in chunks, if that is possible.
+fn in_chunks(program: &mut Program, machine: &Machine, kernel: &Kernel, l: &Loop, choice: &mut Choice) -> Way {
+    scans::in_chunks(program, machine, kernel, l, choice).map_or(Way::Whole, Way::Own)
+}
+
 /// Whether a reducing loop at the top may run in chunks: its reductions permit it, and its number
 /// of iterations is known in advance.
 fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> bool {
     let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| r.single().is_some_and(|r| in_chunks(machine, values[r.input], r.order));
+    let fit = |r: &Reduction| r.single().is_some_and(|r| reduces_in_chunks(machine, values[r.input], r.order));
     // The product of two negative extents would be a positive number of chunks.
     let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
     !reductions.is_empty()

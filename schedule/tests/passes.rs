@@ -95,7 +95,7 @@ fn a_scan_runs_in_chunks() {
     let scan = program("input 0 %x: f32[n] output 0 %y: f32[n]", SCAN);
     assert_snapshot!("scan_hands_on", after(&[split::split], &scan, Machine::CPU));
     assert_snapshot!("scan_whole", after(&[split::split], &scan, Machine::OBJECT));
-    assert_snapshot!("scan_looks_back", after(&[split::split], &scan, Machine::PTX));
+    assert_snapshot!("scan_relays", after(&[split::split], &scan, Machine::PTX));
 }
 
 /// Conditions on the distance to either end vanish from the interior; one on data stays.

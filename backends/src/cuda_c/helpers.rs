@@ -32,6 +32,8 @@ pub(super) enum Helper {
     Lanes,
     /// Running reductions by one thread.
     Running,
+    /// Running reductions in chunks, by blocks.
+    Relay,
 }
 
 impl Helper {
@@ -50,6 +52,7 @@ impl Helper {
             | Helper::Vector
             | Helper::Checked
             | Helper::Running
+            | Helper::Relay
             | Helper::Pairs => &[],
         }
     }
@@ -71,6 +74,7 @@ impl Helper {
             Helper::Together => TOGETHER,
             Helper::Lanes => LANES,
             Helper::Running => RUNNING,
+            Helper::Relay => RELAY,
         }
     }
 }
@@ -358,6 +362,101 @@ template <typename State> struct Running {
       group = nothing;
     }
     return prefix;
+  }
+};
+";
+
+const RELAY: &str = "\
+// The number of a block, in the order in which those of a launch start, and that of the launch.
+struct Turn { long long number; unsigned launch; };
+__device__ inline Turn take_turn(unsigned long long* taken, long long blocks) {
+  __shared__ unsigned long long ticket;
+  if (threadIdx.x == 0) ticket = atomicAdd(taken, 1ull);
+  __syncthreads();
+  return {(long long)(ticket % blocks), unsigned(ticket / blocks) + 1};
+}
+// Results of chunks, which one block leaves for another: 32 bits in a word, next to the number of
+// the launch that has written it.
+template <typename State> struct Passed {
+  static const int halves = (sizeof(State) + 3) / 4;
+  unsigned long long* words;
+  long long chunks;
+  unsigned launch;
+  __device__ void put(long long chunk, State state) const {
+    unsigned half[halves] = {};
+    memcpy(half, &state, sizeof state);
+    for (int k = 0; k < halves; k++)
+      ((volatile unsigned long long*)words)[k * chunks + chunk] = (unsigned long long)launch << 32 | half[k];
+  }
+  // Whether the result of a chunk is there.
+  __device__ bool get(long long chunk, State& state) const {
+    unsigned half[halves];
+    bool there = true;
+    for (int k = 0; k < halves; k++) {
+      const unsigned long long word = ((volatile unsigned long long*)words)[k * chunks + chunk];
+      half[k] = unsigned(word);
+      there = there && word >> 32 == launch;
+    }
+    if (there) memcpy(&state, half, sizeof state);
+    return there;
+  }
+};
+// The state of another lane of the warp.
+template <typename State> __device__ inline State of_lane(State state, int lane) {
+  unsigned half[Passed<State>::halves] = {};
+  memcpy(half, &state, sizeof state);
+  for (unsigned& bits : half) bits = __shfl_sync(~0u, bits, lane);
+  memcpy(&state, half, sizeof state);
+  return state;
+}
+// A warp relays to each chunk what is before it, as the results of chunks come in.
+template <typename State, typename Merge>
+__device__ inline void relay(Passed<State> own, Passed<State> before, State nothing, Merge merge) {
+  const int lane = threadIdx.x % 32;
+  State carry = nothing;
+  for (long long done = 0; done < own.chunks;) {
+    State state = nothing, mine = nothing;
+    const bool there = done + lane < own.chunks && own.get(done + lane, state);
+    const unsigned missing = ~__ballot_sync(~0u, there);
+    const int arrived = missing == 0 ? 32 : __ffs(missing) - 1;
+    for (int from = 0; from < arrived; from++) {
+      if (lane == from) mine = carry;
+      carry = merge(carry, of_lane(state, from));
+    }
+    if (lane < arrived) before.put(done + lane, mine);
+    done += arrived;
+  }
+}
+// A running reduction of a chunk of 4,096 elements: in groups of 16 by doubling, and from group to
+// group by what is carried on.
+template <typename State> struct Chunk {
+  State groups[256], before;
+  template <typename Merge> __device__ State grouped(State sum, int round, Merge merge) {
+    const int lane = threadIdx.x % 32;
+    for (int apart = 1; apart < 16; apart *= 2) {
+      const State other = of_lane(sum, lane >= apart ? lane - apart : 0);
+      if (lane % 16 >= apart) sum = merge(other, sum);
+    }
+    if (lane % 16 == 15) groups[round * 8 + threadIdx.x / 16] = sum;
+    return sum;
+  }
+  template <typename Merge>
+  __device__ void carry(Passed<State> own, Passed<State> relayed, long long chunk, State nothing, Merge merge) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      State carried = nothing;
+      for (State& group : groups) {
+        const State sum = group;
+        group = carried;
+        carried = merge(carried, sum);
+      }
+      own.put(chunk, carried);
+      while (!relayed.get(chunk, before)) {}
+    }
+    __syncthreads();
+  }
+  template <typename Merge> __device__ State prefix(State sum, int round, Merge merge) const {
+    return merge(before, merge(groups[round * 8 + threadIdx.x / 16], sum));
   }
 };
 ";

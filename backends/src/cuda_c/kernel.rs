@@ -9,7 +9,7 @@ use ir::nest::{
     Subscript, ValueId, While,
 };
 use ir::rewrite::Inside;
-use ir::sched::{Part, Shared, is_flat};
+use ir::sched::{Part, Relay, Run, Shared, is_flat};
 use ir::{Dtype, Monoid, Size, visit};
 
 use super::helpers::Helper;
@@ -203,6 +203,10 @@ impl<'a> Writer<'a> {
                 comments += &format!("// {name} = {}\n", size.display(&symbol));
             }
         }
+        if let Run::Relay(Relay { buffer, .. }) = self.part.run {
+            let name = self.argument(&Argument::Buffer(buffer));
+            comments += &format!("// {name} is cleared before the first launch, and not again.\n");
+        }
         let text = format!("{comments}{head} {{\n{body}}}\n");
         self.written(text)
     }
@@ -222,7 +226,8 @@ impl<'a> Writer<'a> {
         }
         let least = if blocks.len() > 1 { Level::Atom } else { Level::Sum };
         let blocks: Vec<String> = blocks.iter().map(|blocks| blocks.at(least)).collect();
-        if blocks.is_empty() { "1".to_owned() } else { blocks.join(" * ") }
+        let all = if blocks.is_empty() { "1".to_owned() } else { blocks.join(" * ") };
+        if launch.others > 0 { format!("{all} + {}", launch.others) } else { all }
     }
 
     /// Declares the arrays that each thread, or each block, has for itself: a few elements are
@@ -297,6 +302,11 @@ impl<'a> Writer<'a> {
 
     pub(super) fn value(&self, value: ValueId) -> Text {
         self.values[value].clone().expect("a verified program defines values before it uses them")
+    }
+
+    /// Whether nothing takes a value.
+    pub(super) fn is_unused(&self, value: ValueId) -> bool {
+        self.uses[value].count == 0
     }
 
     pub(super) fn define(&mut self, value: ValueId, text: Text) {

@@ -218,6 +218,7 @@ impl Writer<'_> {
             // An access has at most 16 bytes, and four elements.
             let vector = format!("Vector<{ty}, {width}>");
             match statement {
+                Statement::Let { value, .. } if self.is_unused(*value) => {}
                 Statement::Let { value, .. } if loads => {
                     self.line(&format!("const {vector} {name} = *(const {vector}*)&{element};"));
                     vectors.insert(*value, name);
@@ -233,8 +234,9 @@ impl Writer<'_> {
         self.nested(&format!("for (int lane = 0; lane < {width}; lane++)"), |w| {
             let mentioned = l.body.iter().enumerate().any(|(place, s)| {
                 let along = stores.iter().any(|(other, ..)| *other == place);
-                let vector = matches!(s, Statement::Let { value, .. } if vectors.contains_key(value));
-                !along && !vector && mentions(s, *index)
+                let vector = |value| vectors.contains_key(value) || w.is_unused(*value);
+                let passed = matches!(s, Statement::Let { value, .. } if vector(value));
+                !along && !passed && mentions(s, *index)
             });
             if mentioned {
                 let name = w.index_name(*index);

@@ -9,6 +9,7 @@
 //! | `subscript` | sizes, subscripts and elements as expressions |
 //! | `layout` | loops that the schedule has laid out: in threads, in vectors, in tiles |
 //! | `reduce` | reductions by the threads of a block, or by one thread |
+//! | `relay` | long scans, in chunks with a block that relays what is before each |
 //! | `scalar` | operations as expressions |
 //! | `helpers` | functions that kernels call, where C leaves an operation undefined |
 //! | `names` | identifiers |
@@ -19,6 +20,7 @@ mod layout;
 mod module;
 mod names;
 mod reduce;
+mod relay;
 mod scalar;
 mod subscript;
 

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use ir::nest::{Extent, FunctionId, IndexId, Loop, Program, ReducerId, Statement};
-use ir::order::{LANES, LANES_CHUNK, Scope};
+use ir::order::{LANES, LANES_CHUNK, SCAN_CHUNK, Scope};
 use ir::sched::{Axis, Inner, Level, Machine, Part, Run, Scheduled, Strategy, Variant, reductions_bytes};
 use ir::{Origin, Size};
 
 use super::helpers::Helper;
 use super::kernel::{Writer, Written};
 use super::names::{Names, identifier};
+use super::relay;
 use crate::error::{CompileError, check};
 use crate::ptx::{self, Blocks};
 
@@ -207,18 +208,22 @@ fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Bl
     let launch = match (part.root(), &part.run) {
         (None, _) => {
             writer.in_one_block(&part.kernel.body, threads)?;
-            Blocks { axes: vec![], threads, together: true }
+            Blocks { axes: vec![], others: 0, threads, together: true }
         }
         (Some((before, Statement::Loop(l))), Run::Chunks { results }) => {
             writer.reduce_chunk(before, l, l.kind.reductions(), results)?;
-            Blocks { axes: vec![(extents(&l.dims), LANES_CHUNK as i64)], threads: FEW, together: false }
+            Blocks { axes: vec![(extents(&l.dims), LANES_CHUNK as i64)], others: 0, threads: FEW, together: false }
         }
         (Some((before, Statement::Loop(l))), Run::Blocks { results }) => {
             writer.reduce_blocks(before, l, results, FEW)?;
             let shape = results.first().map(|id| program.buffers[*id].shape.clone());
-            Blocks { axes: vec![(shape, FEW)], threads: FEW, together: false }
+            Blocks { axes: vec![(shape, FEW)], others: 0, threads: FEW, together: false }
         }
-        (Some(_), Run::Relay(_)) => return Err(Unsupported("a long running reduction")),
+        (Some((before, Statement::Loop(l))), Run::Relay(of_scan)) => {
+            writer.relay(before, l, of_scan)?;
+            let axes = vec![(extents(&l.dims), SCAN_CHUNK as i64)];
+            Blocks { axes, others: 1, threads: relay::THREADS, together: false }
+        }
         (Some((before, Statement::Loop(l))), _) => {
             let layout = readable(part, l, threads)?;
             writer.laid_out(before, l, &layout)?;
@@ -227,7 +232,7 @@ fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Bl
                 (extents(&dims), axis.of_block())
             };
             let together = layout.inner != Inner::Alone;
-            Blocks { axes: layout.axes.iter().map(of).collect(), threads: layout.threads(), together }
+            Blocks { axes: layout.axes.iter().map(of).collect(), others: 0, threads: layout.threads(), together }
         }
         _ => return Err(Unsupported("a matrix product")),
     };

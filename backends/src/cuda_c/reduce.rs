@@ -19,21 +19,29 @@ const LEVELS: usize = 48;
 #[derive(Clone)]
 pub(super) struct State {
     /// The name of its type.
-    ty: String,
+    pub(super) ty: String,
     /// Its values: one, or several in a structure.
-    dtypes: Vec<Dtype>,
+    pub(super) dtypes: Vec<Dtype>,
     single: bool,
     /// The state of no elements, and the name of the function that merges two.
-    nothing: String,
-    merge: String,
+    pub(super) nothing: String,
+    pub(super) merge: String,
 }
 
 /// A running reduction.
 #[derive(Clone)]
 pub(super) struct Prefixes {
-    state: State,
-    name: String,
-    index: IndexId,
+    pub(super) state: State,
+    pub(super) next: Next,
+}
+
+/// The next state of a running reduction.
+#[derive(Clone)]
+pub(super) enum Next {
+    /// Of a variable that takes the element of this index.
+    Of(String, IndexId),
+    /// An expression.
+    Known(String),
 }
 
 /// A reduction.
@@ -68,7 +76,7 @@ pub(super) fn reducer_names(name: &str) -> (String, String) {
 
 impl Writer<'_> {
     /// The state of a reduction, with a function that merges two.
-    fn state(&mut self, merge: Merge, inputs: &[Input]) -> Result<State> {
+    pub(super) fn state(&mut self, merge: Merge, inputs: &[Input]) -> Result<State> {
         match merge {
             Merge::Monoid(monoid) => {
                 let value = inputs.first().and_then(|input| input.value());
@@ -97,7 +105,7 @@ impl Writer<'_> {
     }
 
     /// The state that an element becomes, by the number of its iteration.
-    fn one(&mut self, state: &State, inputs: &[Input], number: &str) -> String {
+    pub(super) fn one(&mut self, state: &State, inputs: &[Input], number: &str) -> String {
         let value = |input: &Input| match input.value() {
             Some(value) => self.value(value).text,
             None => number.to_owned(),
@@ -142,19 +150,24 @@ impl Writer<'_> {
             let name = self.names.fresh("running");
             self.line(&format!("Running<{}> {name};", state.ty));
             self.line(&format!("{name}.begin({});", state.nothing));
-            self.prefixes.insert(value, Prefixes { state, name, index: *index });
+            self.prefixes.insert(value, Prefixes { state, next: Next::Of(name, *index) });
         }
         self.nest(&l.dims, &l.body)
     }
 
     /// The next prefix of a running reduction.
     pub(super) fn prefix(&mut self, value: ValueId, prefix: &Prefix) -> Result<Text> {
-        let Some(Prefixes { state, name, index }) = self.prefixes.get(&value).cloned() else {
+        let Some(Prefixes { state, next }) = self.prefixes.get(&value).cloned() else {
             return Err(Unsupported("a running reduction"));
         };
-        let number = self.affine(&Affine::index(index)).text;
-        let one = self.one(&state, &prefix.inputs, &number);
-        let next = format!("{name}.take({one}, {}, {})", state.nothing, state.merge);
+        let next = match next {
+            Next::Known(next) => next,
+            Next::Of(name, index) => {
+                let number = self.affine(&Affine::index(index)).text;
+                let one = self.one(&state, &prefix.inputs, &number);
+                format!("{name}.take({one}, {}, {})", state.nothing, state.merge)
+            }
+        };
         Ok(state.field(&next, prefix.field))
     }
 

@@ -90,6 +90,8 @@ pub(super) struct Grid {
 pub(crate) struct Blocks {
     /// Extents, each with how many of their iterations a block takes.
     pub(crate) axes: Vec<(Option<Vec<Size>>, i64)>,
+    /// Blocks that take none.
+    pub(crate) others: i64,
     /// The threads of a block.
     pub(crate) threads: i64,
     /// Whether a block has scratch, and not each thread.
@@ -155,7 +157,7 @@ impl Module {
             shared: 0,
             more: 0,
             arguments: arguments.to_vec(),
-            grid: Grid { axes: blocks.axes.clone(), cluster: 1, others: 0 },
+            grid: Grid { axes: blocks.axes.clone(), cluster: 1, others: blocks.others },
             scratch_scope: if blocks.together { ScratchScope::Block } else { ScratchScope::Thread },
             columns: None,
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
@@ -240,12 +242,13 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
 }
 
 /// A long scan.
-fn in_chunks(program: &Program, part: &Part, relay: &Relay, name: String) -> Variant {
+fn in_chunks(program: &Program, part: &Part, scan: &Relay, name: String) -> Variant {
     let mut e = Emitter::new(program, part, relay::THREADS, ScratchScope::Block);
     let mut grid = Grid::one();
     if let Some((before, Statement::Loop(l))) = part.root() {
         e.block(before);
-        e.relay(l, relay);
+        e.mapping.resident = Some(relay::RESIDENT);
+        e.relay(l, scan);
         grid = Grid { others: 1, ..Grid::each(Emitter::extents(&l.dims), SCAN_CHUNK as i64) };
     }
     Variant::new(e, name, grid)

@@ -27,6 +27,8 @@ use super::prefixes::{BATCH, SharedSums};
 
 /// The threads of a block.
 pub(super) const THREADS: u32 = LANES as u32;
+/// The blocks that have to fit on a multiprocessor at once. While some wait, others load.
+pub(super) const RESIDENT: u32 = 4;
 /// The elements of a chunk that a thread holds.
 const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// The bytes of a word.

@@ -151,7 +151,7 @@ pub struct Relay {
     pub buffer: BufferId,
     /// How many prefixes there are.
     pub prefixes: usize,
-    /// The chunks whose results are taken at a time: a multiple of the threads of a warp.
+    /// How many results are taken at a time: a multiple of the threads of a warp.
     pub window: i64,
 }
 

@@ -42,8 +42,9 @@ fn kernels_read_like_their_source() {
         "fn main(x: f64[n, m]) = sum(x, axis = 0)",
         // A thread alone: lanes, and a running sum.
         "fn main(x: f32[n, 5]) { let y[i, j] = sum[k <= j](x[i, k])\n let s[i] = sum(x[i])\n (y, s) }",
-        // Long running sums and products are not covered.
+        // Chunks of a long running sum, with a block that relays what is before each.
         "fn main(x: f32[n]) { let y[i] = sum[k <= i](x[k])\n y }",
+        // Products are not covered.
         "fn main(x: f32[n, m], y: f32[m, k]) = x @ y",
     ];
     assert_snapshot!(
