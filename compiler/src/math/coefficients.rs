@@ -377,48 +377,92 @@ pub(super) const ERF_INV_FAR: &[f64] = &[
     5.803226437561826e-12,
 ];
 
-/// P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <=
-/// 14.5 and 39. Error 2^-28.0 and 2^-56.9.
-pub(super) const NORMAL_TAIL: PerFloat<&[f64]> = PerFloat {
-    f32: &[
-        0.21545488,
-        -0.09516813,
-        0.029981634,
-        -0.0056421175,
-        9.673274e-05,
-        0.00022952238,
-        -2.633042e-05,
-        -1.2127855e-05,
-        1.507538e-06,
-        9.0140344e-07,
-        8.96385e-08,
-    ],
-    f64: &[
-        0.1283701540759843,
-        -0.03855090641930843,
-        0.010398488468167592,
-        -0.002496752259553065,
-        0.0005263117937566994,
-        -9.5247962248574e-05,
-        1.4217642906949821e-05,
-        -1.604451301508443e-06,
-        1.014712393409608e-07,
-        5.2754028911637005e-09,
-        -2.1463701101809422e-09,
-        1.8456906735556612e-10,
-        1.4697269403959767e-11,
-        -4.686702038190565e-12,
-        1.3958462227817312e-13,
-        8.107099643995931e-14,
-        -8.381940591346476e-15,
-        -1.3130626691724143e-15,
-        2.584954056851879e-16,
-        2.9946120103573136e-17,
-        -5.8841895213009704e-18,
-        -1.1787227084358287e-18,
-        -5.904469410903679e-20,
-    ],
-};
+/// (2^(-r / GELU_PERIOD) - 1) / r in powers of r, for |r| <= GELU_PERIOD / 2. Error 2^-28.1.
+pub(super) const GELU_EXP: &[f64] = &[-0.50750875, 0.12878254, -0.0217859, 0.0027643365, -0.00028176513, 2.3514565e-05];
+
+/// (2 P(X > a) 2^((a^2 + a) / GELU_PERIOD) - 1) / a in powers of a - center, up to 3. Error 2^-27.8.
+pub(super) const GELU_NEAR: &[f64] = &[
+    -0.09549065,
+    0.10983134,
+    -0.021118378,
+    0.00845676,
+    -0.0021759546,
+    0.0006186464,
+    -0.00015858377,
+    4.0565053e-05,
+    -1.0446217e-05,
+    2.3472512e-06,
+    -2.8482106e-07,
+];
+
+/// 2 P(X > a) 2^((a^2 + GELU_LEVEL) / GELU_PERIOD) - 1 in powers of a - center, from 3 to 14.45. Error 2^-27.6.
+pub(super) const GELU_FAR: &[f64] = &[
+    -0.068296045,
+    -0.03020868,
+    0.015992992,
+    -0.001236009,
+    0.00022863102,
+    -2.549432e-05,
+    3.4683535e-06,
+    -4.2251926e-07,
+    5.367521e-08,
+    -6.658997e-09,
+    7.44864e-10,
+    -7.496377e-11,
+    1.0471165e-11,
+    -1.8811406e-12,
+    2.360055e-13,
+    -1.5883314e-14,
+    4.3621532e-16,
+];
+
+/// About 2 log 2, so that e^(-a^2 / 2) is about 2^(-a^2 / GELU_PERIOD).
+pub(super) const GELU_PERIOD: f64 = 1.3657837;
+
+/// 1 / GELU_PERIOD.
+pub(super) const GELU_INVERSE_PERIOD: f64 = 0.73218036;
+
+/// The constant that keeps the function of GELU_FAR near 0.
+pub(super) const GELU_LEVEL: f64 = 3.453125;
+
+/// The center of GELU_NEAR.
+pub(super) const GELU_NEAR_CENTER: f64 = 1.25;
+
+/// The center of GELU_FAR.
+pub(super) const GELU_FAR_CENTER: f64 = 7.0;
+
+/// P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 39; `f64` only. Error 2^-56.9.
+pub(super) const NORMAL_TAIL: &[f64] = &[
+    0.1283701540759843,
+    -0.03855090641930843,
+    0.010398488468167592,
+    -0.002496752259553065,
+    0.0005263117937566994,
+    -9.5247962248574e-05,
+    1.4217642906949821e-05,
+    -1.604451301508443e-06,
+    1.014712393409608e-07,
+    5.2754028911637005e-09,
+    -2.1463701101809422e-09,
+    1.8456906735556612e-10,
+    1.4697269403959767e-11,
+    -4.686702038190565e-12,
+    1.3958462227817312e-13,
+    8.107099643995931e-14,
+    -8.381940591346476e-15,
+    -1.3130626691724143e-15,
+    2.584954056851879e-16,
+    2.9946120103573136e-17,
+    -5.8841895213009704e-18,
+    -1.1787227084358287e-18,
+    -5.904469410903679e-20,
+];
+
+/// k of NORMAL_TAIL.
+pub(super) const NORMAL_TAIL_K: f64 = 0.1875;
+
+/// c of NORMAL_TAIL.
+pub(super) const NORMAL_TAIL_C: f64 = 3.0498046875;
 
 /// 2 sqrt(2 / pi) / log 2, of half the bits.
 pub(super) const GELU_TANH_LINEAR: PerFloat<f64> = PerFloat { f32: 2.3017578, f64: 2.302208185195923 };
@@ -432,11 +476,6 @@ pub(super) const GELU_TANH_CUBIC: PerFloat<f64> = PerFloat { f32: 0.10294324, f6
 /// The rounding error of GELU_TANH_CUBIC.
 pub(super) const GELU_TANH_CUBIC_LO: PerFloat<f64> = PerFloat { f32: -2.0161985e-09, f64: -5.978177400718744e-18 };
 
-/// k of NORMAL_TAIL.
-pub(super) const NORMAL_TAIL_K: PerFloat<f64> = PerFloat { f32: 0.3125, f64: 0.1875 };
-
-/// c of NORMAL_TAIL.
-pub(super) const NORMAL_TAIL_C: PerFloat<f64> = PerFloat { f32: 1.7456055, f64: 3.0498046875 };
 /// (asin x - x) / x^3 in powers of x^2, for |x| <= 0.5. Error 2^-27.6 and 2^-59.9.
 pub(super) const ASIN: PerFloat<&[f64]> = PerFloat {
     f32: &[0.16666752, 0.0749531, 0.04546902, 0.024185503, 0.042157013],

@@ -295,18 +295,68 @@ def normal_tail(degree, k, limit, bits):
     return best[0], error + best[1], best[2]
 
 
-def gelu():
-    fits = [normal_tail(10, 0.3125, 14.5, F32), normal_tail(22, 0.1875, 39, F64)]
-    emit(
-        "NORMAL_TAIL",
-        "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 14.5 and 39.",
-        [fit[:2] for fit in fits],
+def emit_f32(name, doc, fit):
+    """Prints coefficients that only the functions of `f32` use."""
+    print(f"/// {doc} Error 2^{float(mp.log(fit[1], 2)):.1f}.")
+    print(f"pub(super) const {name}: &[f64] = &[{', '.join(literal(c, F32) for c in fit[0])}];\n")
+
+
+def single_gelu():
+    """The parts of 2 P(X > a) = 2^(-w / period) (1 + g) for a normal X, where w is a^2 + a up to 3 and a^2 + level
+    beyond. With that w, g is from -0.2 to 0.7, so that its rounding weighs little.
+
+    The period is near 2 log 2. It has 16 bits, so that its small multiples are exact; of such numbers it is the one
+    whose powers round best. The centres are those whose coefficients do, and `level` is found by trial."""
+    period, split, limit, level = mp.mpf(44754) / 2**15, 3, mp.mpf("14.45"), mp.mpf("3.453125")
+
+    def tail(a, w):
+        return mp.erfc(a / mp.sqrt(2)) * mp.mpf(2) ** (w / period)
+
+    half = period / 2 + mp.mpf("1e-4")
+    fit = rounded_fit(
+        range(1, 7), lambda r: mp.mpf(2) ** (-r / period) - 1, lambda r: mp.mpf(2) ** (r / period), -half, half, F32
     )
+    emit_f32("GELU_EXP", "(2^(-r / GELU_PERIOD) - 1) / r in powers of r, for |r| <= GELU_PERIOD / 2.", fit)
+    near, far = mp.mpf("1.25"), mp.mpf(7)
+    fit = rounded_fit(
+        range(11),
+        lambda v: (tail(v + near, (v + near) ** 2 + v + near) - 1) / (v + near),
+        lambda v: (v + near) / tail(v + near, (v + near) ** 2 + v + near),
+        mp.mpf("1e-6") - near,
+        split - near,
+        F32,
+    )
+    emit_f32("GELU_NEAR", "(2 P(X > a) 2^((a^2 + a) / GELU_PERIOD) - 1) / a in powers of a - center, up to 3.", fit)
+    fit = rounded_fit(
+        range(17),
+        lambda v: tail(v + far, (v + far) ** 2 + level) - 1,
+        lambda v: 1 / tail(v + far, (v + far) ** 2 + level),
+        split - far,
+        limit - far,
+        F32,
+    )
+    emit_f32("GELU_FAR", "2 P(X > a) 2^((a^2 + GELU_LEVEL) / GELU_PERIOD) - 1 in powers of a - center, from 3 to 14.45.", fit)
+    for name, doc, value in (
+        ("PERIOD", "About 2 log 2, so that e^(-a^2 / 2) is about 2^(-a^2 / GELU_PERIOD).", period),
+        ("INVERSE_PERIOD", "1 / GELU_PERIOD.", nearest(1 / period, F32)),
+        ("LEVEL", "The constant that keeps the function of GELU_FAR near 0.", level),
+        ("NEAR_CENTER", "The center of GELU_NEAR.", near),
+        ("FAR_CENTER", "The center of GELU_FAR.", far),
+    ):
+        print(f"/// {doc}\npub(super) const GELU_{name}: f64 = {literal(value, F32)};\n")
+
+
+def gelu():
+    single_gelu()
+    k, bits = mp.mpf("0.1875"), F64
+    tail, error, c = normal_tail(22, k, 39, bits)
+    doc = "P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 39; `f64` only."
+    emit_f64("NORMAL_TAIL", doc, (tail, error))
+    for name, value in (("k", k), ("c", c)):
+        print(f"/// {name} of NORMAL_TAIL.\npub(super) const NORMAL_TAIL_{name.upper()}: f64 = {literal(value, bits)};\n")
     outer = 2 * mp.sqrt(2 / mp.pi) / mp.log(2)
     emit_parts("GELU_TANH_LINEAR", "2 sqrt(2 / pi) / log 2, of half the bits.", [[nearest(outer, bits // 2), outer] for bits in (F32, F64)])
     emit_constant("GELU_TANH_CUBIC", "0.044715 times that.", outer * mp.mpf("0.044715"), 2)
-    emit("NORMAL_TAIL_K", "k of NORMAL_TAIL.", [(mp.mpf(0.3125), None), (mp.mpf(0.1875), None)])
-    emit("NORMAL_TAIL_C", "c of NORMAL_TAIL.", [(fit[2], None) for fit in fits])
 
 
 def emit_f64(name, doc, fit):

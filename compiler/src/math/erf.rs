@@ -2,9 +2,10 @@
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
-    ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K,
+    ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG, GELU_EXP, GELU_FAR, GELU_FAR_CENTER, GELU_INVERSE_PERIOD,
+    GELU_LEVEL, GELU_NEAR, GELU_NEAR_CENTER, GELU_PERIOD, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K,
 };
-use super::exp::{Fine, exp_normal, fine};
+use super::exp::{Fine, exp_normal, fine, magic};
 use super::log::log_in_parts;
 
 /// From here on erf is 1.
@@ -52,32 +53,75 @@ pub(super) fn erf_inv(x: Value) -> Value {
     a.lt(1.0).select(x * factor, end)
 }
 
-/// From here on |x| P(X > |x|) rounds to 0.
-const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.5, f64: 39.0 };
-
 /// gelu x = x P(X < x) for a normal X. It is computed as max(x, 0) - a P(X > a) with a = |x|, which
-/// avoids cancellation.
+/// avoids cancellation. At minus infinity the result is the limit, -0.
+pub(super) fn gelu(x: Value) -> Value {
+    match x.float() {
+        Float::F32 => gelu_of_f32(x),
+        Float::F64 => gelu_of_f64(x),
+    }
+}
+
+/// From here on a P(X > a) rounds to 0.
+const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.4375, f64: 39.0 };
+
+/// The binary logarithm of the scale of [`gelu_of_f32`]'s tail: that keeps 2^k normal, and products
+/// with a denormal x precise.
+const TAIL_SCALE: i32 = 38;
+
+/// A branch less than this is taken seldom: by one in 700 numbers of a normal distribution.
+const FAR: f64 = -3.0;
+
+/// gelu of an `f32`, without a division.
+///
+/// 2 P(X > a) is 2^(-w / c) (1 + g) with w = a^2 + a, a constant c near 2 log 2, and a polynomial g
+/// of a. w takes away nearly all of the tail's size up to 3, so that g is small and its rounding
+/// weighs little, and that c has few bits makes w - k c exact but for one rounding. Below -3 there
+/// are a w without a linear term and a longer polynomial. Above 3 the tail needs few bits.
+fn gelu_of_f32(x: Value) -> Value {
+    let a = x.abs().at_most(TAIL_LIMIT.f32);
+    let magic = magic(Float::F32, Float::F32.bias() + i64::from(TAIL_SCALE));
+    let near = || {
+        let next = a + 1.0;
+        let next_lo = a - (next - 1.0);
+        let shifted = a.fma(next * -GELU_INVERSE_PERIOD, magic);
+        let first = a.fma(next, (shifted - magic) * GELU_PERIOD);
+        let g = a * (a - GELU_NEAR_CENTER).polynomial(GELU_NEAR);
+        [shifted.bits(), a.fma(next_lo, first), g]
+    };
+    let far = || {
+        let shifted = a.fma(a, GELU_LEVEL).fma(-GELU_INVERSE_PERIOD, magic);
+        let r = a.fma(a, (shifted - magic).fma(GELU_PERIOD, GELU_LEVEL));
+        [shifted.bits(), r, (a - GELU_FAR_CENTER).polynomial(GELU_FAR)]
+    };
+    let [bits, r, g] = x.lt(FAR).branch(far, near);
+    // 2^(-r / c) - 1. It and g are added to 1 only where a is multiplied by the sum.
+    let e = r * r.polynomial(GELU_EXP);
+    let scaled = a * (bits << i64::from(Float::F32.fraction())).as_float();
+    let tail = scaled.fma(e.fma(g, e) + g, scaled);
+    tail.fma(-0.5 * 2f64.powi(-TAIL_SCALE), x.max(-0.0))
+}
+
+/// gelu of an `f64`.
 ///
 /// The tail is e^(-a^2 / 2) times a slow function of a, a polynomial in u = a / (1 + k a) (in that
 /// form Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", 1981). The
-/// square is exact in two parts, because e^x would magnify its rounding. At minus infinity the
-/// result is the limit, -0.
-pub(super) fn gelu<'b>(x: Value<'b>) -> Value<'b> {
-    let float = x.float();
-    let a = x.abs().at_most(TAIL_LIMIT.of(float));
-    let k = NORMAL_TAIL_K.of(float);
+/// square is exact in two parts, because e^x would magnify its rounding.
+fn gelu_of_f64<'b>(x: Value<'b>) -> Value<'b> {
+    let a = x.abs().at_most(TAIL_LIMIT.f64);
+    let k = NORMAL_TAIL_K;
     let d = a.fma(k, 1.0);
     let u = a / d;
     // The rounding errors of d and u: 1 / d is 1 - k u.
     let d_lo = a.fma(k, x.real(1.0) - d);
     let u_lo = u.fma(-d_lo, u.fma(-d, a)) * u.fma(-k, 1.0);
     // The last two steps of the polynomial, with their rounding errors.
-    let v = u - NORMAL_TAIL_C.of(float);
+    let v = u - NORMAL_TAIL_C;
     let step = |sum: Value<'b>, c: f64| {
         let next = v.fma(sum, c);
         (next, v.fma(sum, v.real(c) - next))
     };
-    let c = NORMAL_TAIL.of(float);
+    let c = NORMAL_TAIL;
     let (others, others_lo) = step(v.polynomial(&c[2..]), c[1]);
     let (g, g_lo) = step(others, c[0]);
     let g_lo = v.fma(others_lo, g_lo);
