@@ -380,7 +380,8 @@ pub(super) const ERF_INV_FAR: &[f64] = &[
 /// (2^(-r / GELU_PERIOD) - 1) / r in powers of r, for |r| <= GELU_PERIOD / 2. Error 2^-28.1.
 pub(super) const GELU_EXP: &[f64] = &[-0.50750875, 0.12878254, -0.0217859, 0.0027643365, -0.00028176513, 2.3514565e-05];
 
-/// (2 P(X > a) 2^((a^2 + a) / GELU_PERIOD) - 1) / a in powers of a - center, up to 3. Error 2^-27.8.
+/// (2 P(X > a) 2^((a^2 + a) / GELU_PERIOD) - 1) / a in powers of a - center, up to 3. Error
+/// 2^-27.8.
 pub(super) const GELU_NEAR: &[f64] = &[
     -0.09549065,
     0.10983134,
@@ -395,7 +396,8 @@ pub(super) const GELU_NEAR: &[f64] = &[
     -2.8482106e-07,
 ];
 
-/// 2 P(X > a) 2^((a^2 + GELU_LEVEL) / GELU_PERIOD) - 1 in powers of a - center, from 3 to 14.45. Error 2^-27.6.
+/// 2 P(X > a) 2^((a^2 + GELU_LEVEL) / GELU_PERIOD) - 1 in powers of a - center, from 3 to 14.45.
+/// Error 2^-27.6.
 pub(super) const GELU_FAR: &[f64] = &[
     -0.068296045,
     -0.03020868,
@@ -431,7 +433,8 @@ pub(super) const GELU_NEAR_CENTER: f64 = 1.25;
 /// The center of GELU_FAR.
 pub(super) const GELU_FAR_CENTER: f64 = 7.0;
 
-/// P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 39; `f64` only. Error 2^-56.9.
+/// P(X > a) e^(a^2 / 2) (1 + k a) for a normal X, in powers of a / (1 + k a) - c, for 0 <= a <= 39;
+/// `f64` only. Error 2^-56.9.
 pub(super) const NORMAL_TAIL: &[f64] = &[
     0.1283701540759843,
     -0.03855090641930843,

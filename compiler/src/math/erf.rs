@@ -69,19 +69,20 @@ const TAIL_LIMIT: PerFloat<f64> = PerFloat { f32: 14.4375, f64: 39.0 };
 /// with a denormal x precise.
 const TAIL_SCALE: i32 = 38;
 
-/// A branch less than this is taken seldom: by one in 700 numbers of a normal distribution.
+/// Below this is one in 700 numbers of a normal distribution.
 const FAR: f64 = -3.0;
 
 /// gelu of an `f32`, without a division.
 ///
 /// 2 P(X > a) is 2^(-w / c) (1 + g) with w = a^2 + a, a constant c near 2 log 2, and a polynomial g
-/// of a. w takes away nearly all of the tail's size up to 3, so that g is small and its rounding
-/// weighs little, and that c has few bits makes w - k c exact but for one rounding. Below -3 there
-/// are a w without a linear term and a longer polynomial. Above 3 the tail needs few bits.
+/// in a. Up to 3, w grows as the tail shrinks, so g is small and its rounding weighs little; c has
+/// few bits, so w - k c has only one rounding that matters. Below -3, w has a constant in place of
+/// the linear term, and g is a longer polynomial. Above 3 the tail needs few bits.
 fn gelu_of_f32(x: Value) -> Value {
     let a = x.abs().at_most(TAIL_LIMIT.f32);
     let magic = magic(Float::F32, Float::F32.bias() + i64::from(TAIL_SCALE));
     let near = || {
+        // w is a (a + 1). The rounding error of a + 1 would be magnified.
         let next = a + 1.0;
         let next_lo = a - (next - 1.0);
         let shifted = a.fma(next * -GELU_INVERSE_PERIOD, magic);
@@ -95,7 +96,7 @@ fn gelu_of_f32(x: Value) -> Value {
         [shifted.bits(), r, (a - GELU_FAR_CENTER).polynomial(GELU_FAR)]
     };
     let [bits, r, g] = x.lt(FAR).branch(far, near);
-    // 2^(-r / c) - 1. It and g are added to 1 only where a is multiplied by the sum.
+    // 2^(-r / c) - 1. The 1 of (1 + e) (1 + g) is added in the product with a, which rounds once.
     let e = r * r.polynomial(GELU_EXP);
     let scaled = a * (bits << i64::from(Float::F32.fraction())).as_float();
     let tail = scaled.fma(e.fma(g, e) + g, scaled);

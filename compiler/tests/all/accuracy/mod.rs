@@ -54,7 +54,7 @@ fn neighbourhoods() -> impl Iterator<Item = u32> {
         88.722_84,
         87.336_55,
         103.972_08,
-        14.5,
+        14.4375,
         131_072.0,
     ];
     let powers = (0..=255u32).map(|exponent| exponent << 23);
