@@ -255,11 +255,11 @@ def error_function():
     emit("ERF", "(erf x - x) / x in powers of x^2, for |x| <= 1.", fits)
     fits = [
         rounded_fit(
-            range(degree + 1), lambda x: -mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), 0.99, limit, bits
+            range(degree + 1), lambda x: mp.log(mp.erfc(x), 2), lambda x: mp.erfc(x) * mp.log(2) / mp.erf(x), 0.99, limit, bits
         )
         for degree, limit, bits in ((6, 4, F32), (18, 6, F64))
     ]
-    emit("ERFC_LOG", "-log(1 - erf x) in powers of x, from 1 to where erf is 1; the error is that of erf.", fits)
+    emit("ERFC_LOG2", "log2(1 - erf x) in powers of x, from 1 to where erf is 1; the error is that of erf.", fits)
 
 
 def normal_tail(degree, k, limit, bits):

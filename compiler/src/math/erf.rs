@@ -2,21 +2,21 @@
 
 use super::builder::{Float, PerFloat, Value};
 use super::coefficients::{
-    ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG, GELU_EXP, GELU_FAR, GELU_FAR_CENTER, GELU_INVERSE_PERIOD,
+    ERF, ERF_INV, ERF_INV_FAR, ERF_INV_TAIL, ERFC_LOG2, GELU_EXP, GELU_FAR, GELU_FAR_CENTER, GELU_INVERSE_PERIOD,
     GELU_LEVEL, GELU_NEAR, GELU_NEAR_CENTER, GELU_PERIOD, NORMAL_TAIL, NORMAL_TAIL_C, NORMAL_TAIL_K,
 };
-use super::exp::{Fine, exp_normal, fine, magic};
+use super::exp::{Fine, fine, less_exp2, magic};
 use super::log::log_in_parts;
 
 /// From here on erf is 1.
 const ERF_LIMIT: PerFloat<f64> = PerFloat { f32: 4.0, f64: 6.0 };
 
-/// erf x: up to 1 an odd polynomial; beyond, 1 - e^-p(|x|) with a polynomial p, after N. Juffa.
+/// erf x: up to 1 an odd polynomial; beyond, 1 - 2^p(|x|) with a polynomial p, after N. Juffa.
 pub(super) fn erf(x: Value) -> Value {
     let float = x.float();
     let a = x.abs().at_most(ERF_LIMIT.of(float));
     let small = a.fma((a * a).polynomial(ERF.of(float)), a);
-    let large = -exp_normal(-a.polynomial(ERFC_LOG.of(float))) + 1.0;
+    let large = less_exp2(a.polynomial(ERFC_LOG2.of(float)), 1.0);
     a.lt(1.0).select(small, large).flip_sign(x.sign_bit())
 }
 

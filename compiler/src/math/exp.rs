@@ -175,10 +175,15 @@ pub(super) fn half_expm1_of_twice(a: Value) -> Value {
     power.fma(half_less_one, power.fma(0.5, -0.5))
 }
 
-/// e^x for x <= 0 with a normal result.
-pub(super) fn exp_normal(x: Value) -> Value {
-    let Reduced { r, bits, .. } = reduce(x, x.float().bias());
-    exp_reduced(r).whole() * (bits << i64::from(x.float().fraction())).as_float()
+/// `from` - 2^x for a moderate x.
+pub(super) fn less_exp2(x: Value, from: f64) -> Value {
+    let float = x.float();
+    // With twice as large an exponent's range added, the sign bit is set: the power is negative.
+    let magic = magic(float, float.bias() + 2 * (float.bias() + 1));
+    let shifted = x + magic;
+    let r = x - (shifted - magic);
+    let power = (shifted.bits() << i64::from(float.fraction())).as_float();
+    r.polynomial(EXP2.of(float)).fma(r, 1.0).fma(power, from)
 }
 
 /// e^x = e half other_half.
