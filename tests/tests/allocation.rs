@@ -201,13 +201,14 @@ fn iterations_allocate_nothing() {
     for threads in [1, 2] {
         let mut allocations = |trips: i64| {
             let trips = Array::scalar(trips);
-            // The first call of these sizes makes its frame.
-            let counts = [(); 2].map(|()| {
+            // The first call of these sizes makes its frame. During another one, the harness may
+            // allocate to report the test before.
+            let counts = [(); 4].map(|()| {
                 let before = COUNT.load(Ordering::Relaxed);
                 module.run(&[x.as_ref(), trips.as_ref()], &mut [y.as_mut()], threads).unwrap();
                 COUNT.load(Ordering::Relaxed) - before
             });
-            counts[1]
+            counts[1..].iter().copied().min()
         };
         assert_eq!(allocations(500), allocations(1), "{threads} threads");
     }
