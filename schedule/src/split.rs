@@ -1,6 +1,6 @@
 //! Splits kernels into parts. A parallel loop or contraction at the top is a part of its own, and
-//! its range is split over threads or a grid; so is a reducing loop, in chunks, and a scan if
-//! threads pass its prefixes on. The statements between run in one piece.
+//! its range is split over threads or a grid; so is a reducing loop, in chunks, and a scan if the
+//! target passes prefixes on (`scans`). The statements between run in one piece.
 //!
 //! A part recomputes the scalars that it needs. If it cannot (for example results of reductions),
 //! the part that defines them stores them in a temporary of rank 0. A reducing loop stores the

@@ -131,8 +131,8 @@ fn run(printer: &Printer<'_>, run: &Run) -> String {
         Run::Chunks { results } => format!("chunks to {}", buffers(results)),
         Run::Blocks { results } => format!("blocks to {}", buffers(results)),
         Run::HandOff(h) => format!("hand off {} in {}", h.prefixes, printer.buffer_name(h.buffer)),
-        Run::Relay(l) => {
-            format!("relay {} in {} window {}", l.prefixes, printer.buffer_name(l.buffer), l.window)
+        Run::Relay(r) => {
+            format!("relay {} in {} window {}", r.prefixes, printer.buffer_name(r.buffer), r.window)
         }
         Run::Tiles(t) => {
             let sums = list(&t.sums, |sums| format!("({})", buffers(sums)));
