@@ -291,6 +291,18 @@ impl Pattern {
     }
 }
 
+/// `grad[a, b](value)`, or `jvp[a, b](value, da, db)`.
+#[derive(Clone, Debug)]
+pub struct Derivative {
+    /// The names of the values that it is in; at least one.
+    pub of: Vec<Name>,
+    /// The value that is derived.
+    pub value: ExprId,
+    /// The changes of the values, one for each, where the change of the result is asked for; `None`
+    /// where the gradient is.
+    pub changes: Option<Vec<ExprId>>,
+}
+
 /// `loop states, counter while condition { lets; next }`.
 #[derive(Clone, Debug)]
 pub struct Loop {
@@ -413,6 +425,8 @@ pub enum ExprKind {
         /// The expression that is reduced.
         body: ExprId,
     },
+    /// `grad[w](e)`, `jvp[x](e, dx)`: a derivative, which may have several results.
+    Derivative(Derivative),
     /// `x[i, 1:n, ::2]`
     Index {
         /// The array that is indexed.
@@ -442,6 +456,10 @@ impl ExprKind {
                 binders.iter().flat_map(Binder::bounds).for_each(|bound| visit(bound.limit));
                 filter.iter().copied().for_each(&mut visit);
                 visit(*body);
+            }
+            ExprKind::Derivative(Derivative { value, changes, .. }) => {
+                visit(*value);
+                changes.iter().flatten().copied().for_each(visit);
             }
             ExprKind::Index { base, items } => {
                 visit(*base);

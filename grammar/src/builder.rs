@@ -4,8 +4,8 @@
 use cranelift_entity::PrimaryMap;
 
 use crate::ast::{
-    Arg, BinaryOp, Binder, Block, Bound, Decorator, Definition, Dtype, Equation, Expr, ExprId, ExprKind, Item, Let,
-    Loop, Name, Param, Pattern, Results, Span, State, Target, Type, UnaryOp, Use,
+    Arg, BinaryOp, Binder, Block, Bound, Decorator, Definition, Derivative, Dtype, Equation, Expr, ExprId, ExprKind,
+    Item, Let, Loop, Name, Param, Pattern, Results, Span, State, Target, Type, UnaryOp, Use,
 };
 use crate::codes;
 use crate::diagnostic::Diagnostic;
@@ -362,6 +362,9 @@ impl<'s> Builder<'s> {
         let Indices { items, filter } = indices;
         let inside = items.iter().map(|item| item.depth).chain(filter.map(|filter| filter.depth));
         let below = deepest(inside.chain(args.iter().map(|arg| arg.value.depth)));
+        if let "grad" | "jvp" = callee.text.as_str() {
+            return self.derivative(&callee, &items, filter, &args, below, span(l, r));
+        }
         let binders = items.iter().filter_map(|item| self.binder(&Bindery::Reducer(&callee), item)).collect();
         let body = match args.as_slice() {
             [Argument { name: None, value, .. }] => value.id,
@@ -378,6 +381,48 @@ impl<'s> Builder<'s> {
         };
         let filter = filter.map(|filter| filter.id);
         self.node(ExprKind::Reduce { callee, binders, filter, body }, below, l, r)
+    }
+
+    /// `grad[a, b](value)` or `jvp[a, b](value, da, db)`.
+    fn derivative(
+        &mut self,
+        callee: &Name,
+        items: &[Subscript],
+        filter: Option<E>,
+        args: &[Argument],
+        below: u32,
+        at: Span,
+    ) -> E {
+        let name = quote(&callee.text);
+        let mut of = vec![];
+        for item in items {
+            match item.item {
+                Item::At(id) if let ExprKind::Name(text) = &self.exprs[id].kind => {
+                    of.push(Name { text: text.clone(), span: item.span });
+                }
+                Item::At(_) | Item::Slice { .. } => {
+                    let error = Diagnostic::new(codes::BINDER, item.span, format!("{name} takes the names of values"));
+                    self.errors.push(error.help("name the value before: `let y = ...`"));
+                }
+            }
+        }
+        if let Some(filter) = filter {
+            let error = Diagnostic::new(codes::BINDER, self.exprs[filter.id].span, format!("{name} has no condition"));
+            self.errors.push(error.help("put it into the expression: `if c then e else 0`"));
+        }
+        let wanted = if callee.text == "jvp" { items.len() + 1 } else { 1 };
+        if args.len() != wanted || args.iter().any(|arg| arg.name.is_some()) {
+            let takes = match wanted {
+                1 => "one argument".to_owned(),
+                _ => format!("{wanted} arguments: an expression, and the change of each value"),
+            };
+            let message = format!("{name} takes {takes}, found {}", args.len());
+            self.errors.push(Diagnostic::new(codes::REDUCER_ARGUMENT, at, message));
+        }
+        let mut values = args.iter().map(|arg| arg.value.id);
+        let value = values.next().unwrap_or_else(|| self.hole(at.start, at.end).id);
+        let changes = (callee.text == "jvp").then(|| values.collect());
+        self.node(ExprKind::Derivative(Derivative { of, value, changes }), below, at.start, at.end)
     }
 
     /// `loop items while condition block`: at most one of the items is a counter.

@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter, Write};
 
 use crate::ast::{
-    Binder, Bound, Definition, Equation, ExprId, ExprKind, File, Function, Item, Loop, Pattern, Results, Target, Type,
-    Use, Used,
+    Binder, Bound, Definition, Derivative, Equation, ExprId, ExprKind, File, Function, Item, Loop, Pattern, Results,
+    Target, Type, Use, Used,
 };
 
 impl Display for File {
@@ -156,6 +156,13 @@ impl File {
             }
             ExprKind::Reduce { callee, binders, filter, body } => {
                 write!(f, "({}{} {})", callee.text, self.binders(binders, *filter), self.expr(*body))
+            }
+            ExprKind::Derivative(Derivative { of, value, changes }) => {
+                let names: Vec<&str> = of.iter().map(|name| name.text.as_str()).collect();
+                let callee = if changes.is_some() { "jvp" } else { "grad" };
+                write!(f, "({callee}[{}] {}", names.join(" "), self.expr(*value))?;
+                changes.iter().flatten().try_for_each(|change| write!(f, " {}", self.expr(*change)))?;
+                f.write_char(')')
             }
             ExprKind::Index { base, items } => {
                 write!(f, "(at {}", self.expr(*base))?;

@@ -14,13 +14,20 @@ use super::bounds::Record;
 use super::{Checker, codes, count, origin};
 
 /// A subscript of an element, before it is known to be inside.
-struct Pending {
+pub(super) struct Pending {
     value: ExprId,
     /// Whether it is inside by construction.
     inside: bool,
     /// Set if it is inside if a reducer has an element: if the last one has a number.
     last: Option<(ExprId, ReduceOp)>,
     span: Span,
+}
+
+impl Pending {
+    /// A subscript that nothing is known of.
+    pub fn unproved(value: ExprId, span: Span) -> Pending {
+        Pending { value, inside: false, last: None, span }
+    }
 }
 
 impl Checker<'_> {
@@ -96,7 +103,7 @@ impl Checker<'_> {
                     let at = indices.iter().map(|i| Affine::index(*i)).collect();
                     let value = self.arena.element(value, at, here);
                     made.extend(indices);
-                    pending.push(Pending { value, inside: false, last: None, span: here.span });
+                    pending.push(Pending::unproved(value, here.span));
                 }
                 Item::Slice { start, stop, step, span } => {
                     let here = Here { span: *span, ..here };
@@ -144,7 +151,13 @@ impl Checker<'_> {
 
     /// An element by subscripts, each noted to be proved or checked, unless it is inside by
     /// construction.
-    fn checked_element(&mut self, array: ExprId, pending: Vec<Pending>, made: &[IndexId], here: Here) -> ExprId {
+    pub(super) fn checked_element(
+        &mut self,
+        array: ExprId,
+        pending: Vec<Pending>,
+        made: &[IndexId],
+        here: Here,
+    ) -> ExprId {
         let ty = Type::scalar(self.arena.dtype(array));
         let shape = self.arena.ty(array).shape.clone();
         let at: Vec<Subscript> = pending
@@ -184,7 +197,7 @@ impl Checker<'_> {
         let shape = self.arena.ty(array).shape.clone();
         let axes = self.arena.axis_indices(&shape[1..], here.span);
         let first = self.arena.affine_node(at, here);
-        let mut pending = vec![Pending { value: first, inside: false, last: None, span: here.span }];
+        let mut pending = vec![Pending::unproved(first, here.span)];
         for index in &axes {
             let value = self.arena.index_node(*index, here);
             pending.push(Pending { value, inside: true, last: None, span: here.span });

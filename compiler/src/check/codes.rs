@@ -46,6 +46,8 @@ grammar::codes! {
     NOT_EARLIER = 150, "a recurrence that reads elements that are not earlier";
     NOT_ALONE = 151, "a sort that cannot be computed on its own";
     NO_FLOAT = 152, "`float` in a function that has no parameter of that type";
+    GRAD_OF = 153, "a derivative of or in something that has none";
+    NOT_DERIVED = 154, "a derivative of something that has none yet";
     CLASH = 160, "a function that several used files have";
     NOT_IN_FILE = 161, "a picked function that the used file does not have";
 }

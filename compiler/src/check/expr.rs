@@ -77,19 +77,7 @@ impl<'a> Checker<'a> {
             }
             ExprKind::Binary(op, left, right) => self.operator(*op, *left, *right, want, here),
             ExprKind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise, want, here),
-            ExprKind::Call { .. } | ExprKind::Loop(_) => {
-                let mut values = self.several(id, &[want], guard)?;
-                match values.len() {
-                    1 => values.pop(),
-                    n => {
-                        let what = if matches!(kind, ExprKind::Loop(_)) { "loop" } else { "call" };
-                        let message = format!("one value is expected, this {what} gives {n}");
-                        let help = "take them apart first: `let (a, b) = ...`";
-                        self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message).help(help));
-                        None
-                    }
-                }
-            }
+            ExprKind::Call { .. } | ExprKind::Loop(_) | ExprKind::Derivative(_) => self.single(id, want, here),
             ExprKind::Cast(dtype, operand) => self.cast_call(*dtype, *operand, here),
             ExprKind::Bitcast { callee, to, of } => {
                 let Some(to) = self.type_here(*to) else {
@@ -106,6 +94,25 @@ impl<'a> Checker<'a> {
             ExprKind::Tuple(_) => {
                 let message = "a tuple can only be the result of a function";
                 self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message));
+                None
+            }
+        }
+    }
+
+    /// The value of an expression that may give several.
+    fn single(&mut self, id: ast::ExprId, want: Option<Dtype>, here: Here) -> Option<ExprId> {
+        let mut values = self.several(id, &[want], here.guard)?;
+        match values.len() {
+            1 => values.pop(),
+            n => {
+                let what = match self.ast(id).kind {
+                    ExprKind::Loop(_) => "loop",
+                    ExprKind::Derivative(_) => "derivative",
+                    _ => "call",
+                };
+                let message = format!("one value is expected, this {what} gives {n}");
+                let help = "take them apart first: `let (a, b) = ...`";
+                self.report.error(Diagnostic::new(codes::TUPLE_USE, here.span, message).help(help));
                 None
             }
         }

@@ -57,6 +57,15 @@ impl Unfinished {
         self.wanted.extend(later.wanted);
     }
 
+    /// Notes that a node is a copy of another one.
+    pub fn copied(&mut self, original: ExprId, copy: ExprId) {
+        for list in [&mut self.contractions, &mut self.keyed] {
+            if list.contains(&original) {
+                list.push(copy);
+            }
+        }
+    }
+
     /// Gives every node its final form.
     pub fn finish(self, arena: &mut Arena, requirements: &mut Requirements, report: &mut Report<'_>) {
         self.short_circuits.into_iter().for_each(|(id, guard)| short_circuit(arena, id, guard));

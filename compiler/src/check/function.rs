@@ -246,6 +246,7 @@ impl<'a> Checker<'a> {
             }
             ExprKind::Call { .. } => self.call(id, want, guard),
             ExprKind::Loop(one) => self.loop_(one, Here { span: *span, guard }),
+            ExprKind::Derivative(derivative) => self.derivative(derivative, want, Here { span: *span, guard }),
             _ => Some(vec![self.expr(id, want, guard)?]),
         }
     }
@@ -295,7 +296,7 @@ impl<'a> Checker<'a> {
             Pattern::Tuple(names) => names,
         };
         let (values, found) = match &self.ast(value).kind {
-            ExprKind::Call { .. } | ExprKind::Loop(_) => {
+            ExprKind::Call { .. } | ExprKind::Loop(_) | ExprKind::Derivative(_) => {
                 let values = self.several(value, &[None], guard);
                 let found = values.as_ref().map(Vec::len);
                 (values, found)
@@ -534,10 +535,14 @@ impl<'a> Checker<'a> {
             }
         }
         let indices = self.lifted_indices(&lifted, here.span)?;
+        let derived = self.derived_names(function);
         let mut values = vec![];
         for (param, (argument, _)) in function.params.iter().zip(arguments) {
             let over = param.ty.shape.is_empty() && !indices.is_empty();
-            values.push(if over { self.arena.lifted_element(*argument, &indices, here) } else { *argument });
+            let value = if over { self.arena.lifted_element(*argument, &indices, here) } else { *argument };
+            // Other parameters may have the same value.
+            let derived = derived.iter().any(|name| *name == param.name.text);
+            values.push(if derived { self.arena.of_its_own(value, here) } else { value });
         }
         self.scope.enter();
         self.report.calls.push(number, &function.name.text, here.span, *float);

@@ -34,6 +34,7 @@
 //! | `lift` | scalar operations over arrays: broadcasting, equal sizes |
 //! | `builtin` | the functions of the language, as a table |
 //! | `derived` | `var`, `std`, `norm` and `diff`, as a table |
+//! | `derive` | `grad`: derivatives, written out |
 //! | `random` | the random functions |
 //! | `other_languages` | names from other languages, for hints |
 //! | `loops` | loops: the types of their states |
@@ -61,6 +62,7 @@ mod bounds;
 mod builtin;
 mod calls;
 pub mod codes;
+mod derive;
 mod derived;
 mod earlier;
 mod equal;

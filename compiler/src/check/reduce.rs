@@ -270,7 +270,13 @@ impl Checker<'_> {
         Some(self.arena.comprehension(kept, value, here))
     }
 
-    fn reduction(&mut self, reducer: Reducer, body: Body, prefix: Option<Prefix>, here: Here) -> Option<ExprId> {
+    pub(super) fn reduction(
+        &mut self,
+        reducer: Reducer,
+        body: Body,
+        prefix: Option<Prefix>,
+        here: Here,
+    ) -> Option<ExprId> {
         let Body { over, filter, value: body } = body;
         let Reducer { name, op, takes, finish } = reducer;
         self.expect_elements(takes, body, name, here)?;

@@ -7,6 +7,7 @@ mod best;
 mod branches;
 mod calls;
 mod check;
+mod derive;
 mod ends;
 mod explain;
 mod fusion;

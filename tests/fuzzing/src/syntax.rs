@@ -25,6 +25,9 @@ pub fn children(expr: &Expr) -> Vec<ExprId> {
         ExprKind::Reduce { binders, filter, body, .. } => {
             [*body].into_iter().chain(*filter).chain(ends(binders)).collect()
         }
+        ExprKind::Derivative(derivative) => {
+            [derivative.value].into_iter().chain(derivative.changes.iter().flatten().copied()).collect()
+        }
         ExprKind::Index { base, items } => {
             let mut all = vec![*base];
             for item in items {

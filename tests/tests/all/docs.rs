@@ -29,6 +29,13 @@ fn programs_of_the_language_reference_mean_what_it_says() {
 }
 
 #[test]
+fn programs_of_the_page_on_derivatives_check() {
+    let blocks = blocks(include_str!("../../../docs/derivatives.md"));
+    assert!(blocks.len() >= 3, "the page has its programs");
+    assert_no_faults(&blocks.iter().filter_map(|block| block.fault()).collect::<Vec<_>>());
+}
+
+#[test]
 fn programs_of_the_page_for_numpy_users_check() {
     let blocks = blocks(include_str!("../../../docs/numpy.md"));
     assert!(blocks.len() >= 5, "the page has its programs");

@@ -1,0 +1,313 @@
+//! The derivative of an array from shares of its elements.
+//!
+//! A share says: the element `x[s(i)]` gets the value `v(i)`, at each setting of some indices `i`.
+//! So the derivative at `a` is the sum of `v(i)` over all `i` with `s(i) == a`. Each axis is solved
+//! for an index if it can be:
+//!
+//! | subscript | index | only where |
+//! |---|---|---|
+//! | `i` | `a` | `a` is below the end of `i`, unless that is the length of the axis |
+//! | `i + b` | `a - b` | that is in the range of `i` |
+//! | `b - i` | `b - a` | that is in the range of `i` |
+//! | `k * i + b` | `(a - b) / k` | nothing is left, and it is in the range of `i` |
+//! | `k * i + j + b`, `j` below `k` | `(a - b) / k`, and `j` is what is left | both are in range |
+//!
+//! The indices that are not solved for are summed over, with `s(i) == a` as a condition for each
+//! axis that is not solved: a sum by key, if a subscript is data.
+
+use std::collections::BTreeMap;
+
+use ir::checked::{ExprId, Extent, IndexId, Kind, Type};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size};
+
+use super::super::Checker;
+use super::super::arena::{Branch, Here};
+use super::super::reduce::Body;
+use super::copy::Place;
+use super::reverse::{Part, Reverse, Share};
+
+/// A share of elements, while its subscripts are solved.
+struct Solving<'s> {
+    /// The subscripts.
+    at: &'s [ExprId],
+    /// The indices that are still to be solved for.
+    open: Vec<IndexId>,
+    /// Those that stay, each with its copy, which is summed over.
+    own: Vec<(IndexId, IndexId)>,
+    /// Those that are solved, with their values.
+    place: Place,
+    /// The axes that are solved.
+    solved: Vec<bool>,
+    /// The conditions on the element.
+    conditions: Vec<ExprId>,
+}
+
+/// An axis that can be solved: `factor * index + rest`.
+struct Solution {
+    index: IndexId,
+    factor: Size,
+    /// Whether the index is subtracted.
+    negative: bool,
+    /// An index that counts what is left of the division by the factor.
+    left: Option<IndexId>,
+    rest: Affine<IndexId>,
+}
+
+impl Reverse<'_, '_> {
+    /// The derivative of an array: the sum of its shares.
+    pub fn array(&mut self, id: ExprId, shares: &[Share], here: Here) -> Option<ExprId> {
+        if let [share @ Share { of: Part::Whole, value, .. }] = shares
+            && self.extra(id, share).is_empty()
+            && self.checker.arena.out.within(here.guard, share.guard)
+        {
+            return Some(*value);
+        }
+        let ty = self.checker.arena.ty(id).clone();
+        let dtype = ty.dtype.compute();
+        let axes = self.named_axes(shares, &ty.shape, here);
+        let mut total = self.checker.zero_like(id, here);
+        for share in shares {
+            let value = match &share.of {
+                Part::Whole => {
+                    let at = axes.iter().map(|index| Affine::index(*index)).collect();
+                    let element = self.checker.arena.element(share.value, at, Here { guard: share.guard, ..here });
+                    let over = self.extra(id, share);
+                    let value = self.leave(share, element, &over, here);
+                    self.checker.sum_over(value, &over, here)?
+                }
+                Part::Element(at) => self.inverse(id, share, at, &axes, here)?,
+            };
+            let value = self.checker.converted(value, dtype, here);
+            total = self.checker.plus(total, value, here);
+        }
+        Some(self.checker.arena.comprehension(axes, total, here))
+    }
+
+    /// New indices for the axes of an array, named as the first share names them.
+    fn named_axes(&mut self, shares: &[Share], shape: &[Size], here: Here) -> Vec<IndexId> {
+        let axes = self.checker.arena.axis_indices(shape, here.span);
+        if let Some(Share { of: Part::Element(at), .. }) = shares.first() {
+            for (axis, at) in axes.iter().zip(at) {
+                if let Kind::Index(index) = self.checker.arena.out.exprs[*at].kind {
+                    self.checker.arena.out.indices[*axis].name = self.checker.arena.out.indices[index].name.clone();
+                }
+            }
+        }
+        axes
+    }
+
+    /// The element of the derivative at some axes, from a share of elements.
+    fn inverse(&mut self, id: ExprId, share: &Share, at: &[ExprId], axes: &[IndexId], here: Here) -> Option<ExprId> {
+        let open = self.extra(id, share);
+        let value = self.leave(share, share.value, &open, here);
+        let checker = &mut *self.checker;
+        let place = Place::new(BTreeMap::new(), here.guard, here);
+        let (own, solved, conditions) = (vec![], vec![false; at.len()], vec![]);
+        let mut solving = Solving { at, open: open.clone(), own, place, solved, conditions };
+        let shape = checker.arena.ty(id).shape.clone();
+        checker.solve_plain(&mut solving, axes, &shape)?;
+        checker.solve_affine(&mut solving, axes)?;
+        checker.leave_open(&open, &mut solving)?;
+        let Solving { own, mut place, solved, mut conditions, .. } = solving;
+        let copy_of = |index: &IndexId| own.iter().find(|(original, _)| original == index).map(|(_, copy)| *copy);
+        let over = open.iter().filter_map(copy_of).collect();
+        for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
+            let subscript = checker.copy(at[axis], &mut place)?;
+            conditions.push(checker.stands_for(subscript, axes[axis], here));
+        }
+        checker.selected_sum(value, over, conditions, place)
+    }
+}
+
+impl Checker<'_> {
+    /// Solves axes with a subscript that is an index.
+    fn solve_plain(&mut self, solving: &mut Solving<'_>, axes: &[IndexId], shape: &[Size]) -> Option<()> {
+        let here = solving.place.here;
+        for axis in 0..axes.len() {
+            let Kind::Index(index) = self.arena.out.exprs[solving.at[axis]].kind else { continue };
+            if !solving.open.contains(&index) {
+                continue;
+            }
+            let value = self.arena.index_node(axes[axis], here);
+            let whole = self.arena.out.indices[index].extent.as_size() == Some(&shape[axis]);
+            solving.solve(axis, index, value);
+            if !whole {
+                self.ends(value, index, solving)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Solves axes with a subscript that is affine.
+    fn solve_affine(&mut self, solving: &mut Solving<'_>, axes: &[IndexId]) -> Option<()> {
+        for axis in 0..axes.len() {
+            let Some(subscript) = self.arena.affine(solving.at[axis]).cloned() else { continue };
+            if solving.solved[axis] {
+                continue;
+            }
+            if let Some(solution) = self.solution(&subscript, &solving.open) {
+                self.solve_axis(solving, axis, axes[axis], solution)?;
+            }
+        }
+        Some(())
+    }
+
+    /// The index that an affine subscript is solved for: the one with the greatest factor.
+    fn solution(&self, subscript: &Affine<IndexId>, open: &[IndexId]) -> Option<Solution> {
+        let unsolved = || subscript.terms().iter().filter(|(index, _)| open.contains(index));
+        let magnitude = |factor: &Size| match factor.as_constant() {
+            Some(factor) => Some((Size::constant(factor.checked_abs()?), factor < 0)),
+            None => self.facts().never_negative(factor).then(|| (factor.clone(), false)),
+        };
+        let rank = |factor: &Size| factor.as_constant().map_or(i64::MAX, i64::saturating_abs);
+        // Of equal factors that of the longest range, then the first: the fewest are left to sum.
+        let long =
+            |index: IndexId| self.arena.out.indices[index].extent.as_size().and_then(Size::as_constant).is_none();
+        let best = unsolved().rev().max_by_key(|(index, factor)| (rank(factor), long(*index)))?;
+        let (index, (factor, negative)) = (best.0, magnitude(&best.1)?);
+        let one = Size::constant(1);
+        let is_left = |(other, by): &&(IndexId, Size)| {
+            let fits = |length: &Size| {
+                let room = &factor - length;
+                room.as_constant().map_or_else(|| self.facts().never_negative(&room), |room| room >= 0)
+            };
+            *other != index && *by == one && self.arena.out.indices[*other].extent.as_size().is_some_and(fits)
+        };
+        let left = if factor == one || negative { None } else { unsolved().find(is_left).map(|(other, _)| *other) };
+        let solved = Affine::index(index).scale(&best.1);
+        let rest = subscript.sub(&solved);
+        let rest = match left {
+            Some(left) => rest.sub(&Affine::index(left)),
+            None => rest,
+        };
+        Some(Solution { index, factor, negative, left, rest })
+    }
+
+    fn solve_axis(&mut self, solving: &mut Solving<'_>, axis: usize, at: IndexId, solution: Solution) -> Option<()> {
+        let here = solving.place.here;
+        let Solution { index, factor, negative, left, rest } = solution;
+        let others: Vec<IndexId> = rest.terms().iter().map(|(other, _)| *other).collect();
+        self.leave_open(&others, solving)?;
+        let rest = self.number_node(&rest, here);
+        let rest = self.copy(rest, &mut solving.place)?;
+        let at = self.arena.index_node(at, here);
+        let (a, b) = if negative { (rest, at) } else { (at, rest) };
+        let distance = self.whole(BinaryOp::Sub, a, b, here);
+        let zero = self.arena.constant(Scalar::I64(0), here);
+        let starts = self.relation(CompareOp::Le, zero, distance, here);
+        solving.conditions.push(starts);
+        if factor == Size::constant(1) {
+            solving.solve(axis, index, distance);
+            return self.ends(distance, index, solving);
+        }
+        let factor = self.arena.size_node(factor, here);
+        let quotient = self.whole(BinaryOp::Div, distance, factor, here);
+        let remainder = self.whole(BinaryOp::Rem, distance, factor, here);
+        solving.solve(axis, index, quotient);
+        self.ends(quotient, index, solving)?;
+        match left {
+            Some(left) => {
+                solving.solve(axis, left, remainder);
+                self.ends(remainder, left, solving)?;
+            }
+            None => solving.conditions.push(self.relation(CompareOp::Eq, remainder, zero, here)),
+        }
+        Some(())
+    }
+
+    /// Gives up to solve for some indices, and for those that bound them: they are summed over.
+    fn leave_open(&mut self, indices: &[IndexId], solving: &mut Solving<'_>) -> Option<()> {
+        let bounds = self.arena.bounded_by(indices);
+        let (kept, open) = solving.open.iter().partition(|index| bounds.contains(index));
+        solving.open = open;
+        let kept: Vec<IndexId> = kept;
+        let copies = self.copied_indices(&kept, &mut solving.place)?;
+        solving.own.extend(kept.into_iter().zip(copies));
+        Some(())
+    }
+
+    /// Notes that a number that an index is solved for must be below its end.
+    fn ends(&mut self, value: ExprId, index: IndexId, solving: &mut Solving<'_>) -> Option<()> {
+        let mut outer = self.arena.bounded_by(&[index]);
+        outer.retain(|other| *other != index);
+        self.leave_open(&outer, solving)?;
+        let place = &mut solving.place;
+        let end = match self.extent_at(index, place)? {
+            Extent::Affine(end) => self.number_node(&end, place.here),
+            Extent::Dynamic(end) => end,
+        };
+        let condition = self.relation(CompareOp::Lt, value, end, place.here);
+        solving.conditions.push(condition);
+        Some(())
+    }
+
+    /// Whether a subscript of any integer type is the number that an index has.
+    fn stands_for(&mut self, subscript: ExprId, index: IndexId, here: Here) -> ExprId {
+        let index = self.arena.index_node(index, here);
+        let wide = if self.arena.dtype(subscript) == Dtype::U64 { Dtype::U64 } else { Dtype::I64 };
+        let [a, b] = [subscript, index].map(|value| match self.arena.dtype(value) == wide {
+            true => value,
+            false => self.arena.node(Kind::Cast(value), Type::scalar(wide), here),
+        });
+        self.relation(CompareOp::Eq, a, b, here)
+    }
+
+    fn whole(&mut self, op: BinaryOp, a: ExprId, b: ExprId, here: Here) -> ExprId {
+        let (left, right) = (self.arena.affine(a), self.arena.affine(b));
+        let short = match (op, left, right) {
+            (BinaryOp::Sub, Some(left), Some(right)) => Some(left.sub(right)),
+            _ => None,
+        };
+        match short {
+            Some(short) => self.number_node(&short, here),
+            None => self.arena.node(Kind::Binary(op, a, b), Type::scalar(Dtype::I64), here),
+        }
+    }
+
+    /// The sum of a value over indices where conditions hold. Those that mention none of the
+    /// indices are looked at once.
+    fn selected_sum(
+        &mut self,
+        value: ExprId,
+        over: Vec<IndexId>,
+        conditions: Vec<ExprId>,
+        mut place: Place,
+    ) -> Option<ExprId> {
+        let here = place.here;
+        let inner = |id: &ExprId| self.arena.free(*id).iter().any(|index| over.contains(index));
+        let (inner, outer): (Vec<ExprId>, Vec<ExprId>) = conditions.into_iter().partition(inner);
+        let once = self.conjunction(&outer, here);
+        let branch = |checker: &mut Checker<'_>, condition: Option<ExprId>, outer: Here| match condition {
+            Some(condition) => {
+                let branch = Branch { condition: Some((condition, true)), ..Branch::default() };
+                Here { guard: checker.arena.branch(outer.guard, branch), ..outer }
+            }
+            None => outer,
+        };
+        let inside = branch(self, once, here);
+        let value = match over.is_empty() {
+            true => {
+                place.here = inside;
+                self.copy(value, &mut place)?
+            }
+            false => {
+                let each = self.conjunction(&inner, inside);
+                place.here = branch(self, each, inside);
+                let value = self.copy(value, &mut place)?;
+                self.sum(Body { over, filter: each, value }, inside)?
+            }
+        };
+        Some(match once {
+            Some(condition) => self.only_if(condition, value, true, here),
+            None => value,
+        })
+    }
+}
+
+impl Solving<'_> {
+    fn solve(&mut self, axis: usize, index: IndexId, value: ExprId) {
+        self.open.retain(|open| *open != index);
+        self.place.values.insert(index, value);
+        self.solved[axis] = true;
+    }
+}

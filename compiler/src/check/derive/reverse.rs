@@ -1,0 +1,316 @@
+//! From users to operands: the shares of nodes, and the derivative of each from its shares.
+
+use std::collections::BTreeMap;
+
+use grammar::ast::Span;
+use ir::checked::{Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
+use ir::{Affine, ReduceOp};
+
+use super::super::Checker;
+use super::super::arena::Here;
+use super::copy::Place;
+use super::table::Slope;
+
+/// A part of the derivative of a node, from one of its users.
+pub(super) struct Share {
+    /// What it is a share of.
+    pub of: Part,
+    /// A scalar; for an array as a whole an array of its shape.
+    pub value: ExprId,
+    /// The indices that are bound around it, the outermost first. There is a share for each of
+    /// their values.
+    pub context: Vec<IndexId>,
+    /// The branch that it stands in.
+    pub guard: GuardId,
+}
+
+/// The part of a node that a share is of.
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// The element at some subscripts, scalars.
+    Element(Vec<ExprId>),
+}
+
+/// The derivative of a scalar in some of the nodes below it.
+pub(super) struct Reverse<'c, 'a> {
+    pub checker: &'c mut Checker<'a>,
+    /// The nodes that the derivative is in.
+    of: Vec<ExprId>,
+    /// Whether a node depends on those, as far as somebody has asked.
+    active: BTreeMap<ExprId, bool>,
+    /// The shares of nodes with users that are done.
+    shares: BTreeMap<ExprId, Vec<Share>>,
+    /// The conditions of branches, and whether they hold there.
+    pub branches: BTreeMap<GuardId, (ExprId, bool)>,
+}
+
+impl<'c, 'a> Reverse<'c, 'a> {
+    /// A derivative in some nodes.
+    pub fn new(checker: &'c mut Checker<'a>, of: Vec<ExprId>) -> Self {
+        Reverse { checker, of, active: BTreeMap::new(), shares: BTreeMap::new(), branches: BTreeMap::new() }
+    }
+
+    /// The derivative of a scalar in each of the nodes.
+    pub fn gradients(mut self, value: ExprId, here: Here) -> Option<Vec<ExprId>> {
+        let dtype = self.checker.arena.dtype(value).compute();
+        let one = self.checker.float(1.0, dtype, here);
+        let mut found = BTreeMap::new();
+        if self.is_active(value) {
+            self.share(value, Part::Whole, one, &[], here.guard);
+        }
+        while let Some((id, shares)) = self.shares.pop_last() {
+            if self.checker.is_full(here.span) {
+                return None;
+            }
+            let derivative = self.total(id, &shares)?;
+            let stays = self.around(id);
+            let mut context: Vec<IndexId> = vec![];
+            for index in shares.into_iter().flat_map(|share| share.context) {
+                if stays.contains(&index) && !context.contains(&index) {
+                    context.push(index);
+                }
+            }
+            if self.of.contains(&id) {
+                found.insert(id, derivative);
+            } else {
+                self.pass_on(id, derivative, &context)?;
+            }
+        }
+        let of = std::mem::take(&mut self.of);
+        Some(
+            of.into_iter()
+                .map(|id| found.get(&id).copied().unwrap_or_else(|| self.checker.zeros_like(id, here)))
+                .collect(),
+        )
+    }
+
+    /// The place of what is computed for a node.
+    pub fn here(&self, id: ExprId) -> Here {
+        let Expr { origin, guard, .. } = self.checker.arena.out.exprs[id];
+        Here { span: Span { start: origin.start, end: origin.end }, guard }
+    }
+
+    /// Whether a node depends on one that the derivative is in.
+    pub fn is_active(&mut self, id: ExprId) -> bool {
+        if !self.checker.arena.dtype(id).is_float() {
+            return false;
+        }
+        if self.of.contains(&id) {
+            return true;
+        }
+        if let Some(active) = self.active.get(&id) {
+            return *active;
+        }
+        // A state of a loop leads to itself.
+        self.active.insert(id, false);
+        let mut operands = vec![];
+        let out = &self.checker.arena.out;
+        out.for_each_operand(&out.exprs[id].kind, |operand| operands.push(operand));
+        let active =
+            stacker::maybe_grow(128 << 10, 4 << 20, || operands.into_iter().any(|operand| self.is_active(operand)));
+        self.active.insert(id, active);
+        active
+    }
+
+    /// Gives a node a share, unless that is nothing.
+    pub fn share(&mut self, to: ExprId, of: Part, value: ExprId, context: &[IndexId], guard: GuardId) {
+        if self.is_active(to) && !self.checker.is_zero(value) {
+            let share = Share { of, value, context: context.to_vec(), guard };
+            self.shares.entry(to).or_default().push(share);
+        }
+    }
+
+    /// The derivative of a node: the sum of its shares.
+    fn total(&mut self, id: ExprId, shares: &[Share]) -> Option<ExprId> {
+        let here = self.here(id);
+        if !self.checker.arena.ty(id).is_scalar() {
+            return self.array(id, shares, here);
+        }
+        let mut total = self.checker.zero_like(id, here);
+        for share in shares {
+            let value = self.summed(id, share, here)?;
+            total = self.checker.plus(total, value, here);
+        }
+        Some(total)
+    }
+
+    /// A scalar share, summed over the indices that its node does not depend on.
+    fn summed(&mut self, id: ExprId, share: &Share, here: Here) -> Option<ExprId> {
+        let over = self.extra(id, share);
+        let value = self.leave(share, share.value, &over, here);
+        let dtype = self.checker.arena.dtype(id).compute();
+        let value = self.checker.sum_over(value, &over, here)?;
+        Some(self.checker.converted(value, dtype, here))
+    }
+
+    /// The indices of a share that its node does not depend on.
+    pub fn extra(&self, id: ExprId, share: &Share) -> Vec<IndexId> {
+        let stays = self.around(id);
+        share.context.iter().copied().filter(|index| !stays.contains(index)).collect()
+    }
+
+    /// The indices that a node depends on, and those that these end at.
+    fn around(&self, id: ExprId) -> Vec<IndexId> {
+        self.checker.arena.bounded_by(self.checker.arena.free(id))
+    }
+
+    /// A share outside the branches that its node does not stand in: it is 0 where they are not
+    /// taken. So is a sum, which goes over elements of all branches that depend on its indices.
+    pub fn leave(&mut self, share: &Share, mut value: ExprId, over: &[IndexId], here: Here) -> ExprId {
+        let guards: Vec<GuardId> = self.checker.arena.guards(share.guard).collect();
+        for guard in guards {
+            let Some((condition, holds)) = self.branches.get(&guard).copied() else { continue };
+            let free = self.checker.arena.free(condition);
+            let mentions = free.iter().any(|index| over.contains(index));
+            // A condition on other indices has been left where those were summed over.
+            let bound = |index: &IndexId| share.context.contains(index) || self.checker.arena.ends.open.contains(index);
+            if !free.iter().all(bound) {
+                continue;
+            }
+            let outer = self.checker.arena.out.guards[guard];
+            if self.checker.arena.out.within(here.guard, guard) && !mentions {
+                continue;
+            }
+            value = self.checker.only_if(condition, value, holds, Here { guard: outer, ..here });
+        }
+        value
+    }
+
+    /// Gives the operands of a node their shares of its derivative.
+    fn pass_on(&mut self, id: ExprId, derivative: ExprId, context: &[IndexId]) -> Option<()> {
+        let here = self.here(id);
+        let kind = self.checker.arena.out.exprs[id].kind.clone();
+        let mut inner = context.to_vec();
+        inner.extend(self.checker.arena.out.bound(&kind));
+        match kind {
+            Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::Compare(..) => {}
+            Kind::Unary(..) | Kind::Binary(..) | Kind::Fma(..) | Kind::Cast(_) | Kind::Math(..) => {
+                for (operand, slope) in self.checker.slopes(id, here)? {
+                    if !self.is_active(operand) {
+                        continue;
+                    }
+                    if let Slope::Unknown = slope {
+                        self.checker.not_derived(id, "this function");
+                        return None;
+                    }
+                    let value = self.checker.follow(slope, derivative, here);
+                    self.share(operand, Part::Whole, value, context, here.guard);
+                }
+            }
+            // Bits are integers on one side, which have no derivative.
+            Kind::Bitcast(_) => {}
+            Kind::If { condition, then, otherwise } => {
+                for (branch, holds) in [(then, true), (otherwise, false)] {
+                    self.branch(branch, (condition, holds), derivative, context, here);
+                }
+            }
+            Kind::Access { array, at } => {
+                let at = at.iter().map(|subscript| subscript.value).collect();
+                self.share(array, Part::Element(at), derivative, context, here.guard);
+            }
+            Kind::Reduce { op, over, body, prefix, .. } => match (op, prefix) {
+                (ReduceOp::Monoid(monoid), None) => {
+                    let slope = self.checker.reduced_slope(id, monoid, &over, body, here)?;
+                    let value = self.checker.follow(slope, derivative, here);
+                    self.share(body, Part::Whole, value, &inner, here.guard);
+                }
+                (ReduceOp::Monoid(monoid), Some(prefix)) => {
+                    self.scanned(id, monoid, prefix, (over[0], body), derivative, context)?;
+                }
+                (ReduceOp::Position(_), _) => {}
+            },
+            Kind::Contract { left, right, .. } => {
+                for (factor, other) in [(left, right), (right, left)] {
+                    let value = self.checker.times(derivative, other, here);
+                    self.share(factor, Part::Whole, value, &inner, here.guard);
+                }
+            }
+            Kind::Comprehension { indices, body } => {
+                let value = self.row(derivative, &indices, body, here)?;
+                self.share(body, Part::Whole, value, &inner, here.guard);
+            }
+            Kind::Reshape(of) => {
+                let ty = Type { dtype: self.checker.arena.dtype(derivative), ..self.checker.arena.ty(of).clone() };
+                let value = self.checker.arena.node(Kind::Reshape(derivative), ty, here);
+                self.share(of, Part::Whole, value, context, here.guard);
+            }
+            Kind::ArrayLiteral(parts) => {
+                let shape: Vec<i64> =
+                    self.checker.arena.ty(id).shape.iter().filter_map(|length| length.as_constant()).collect();
+                for (number, part) in parts.into_iter().enumerate() {
+                    let at = position(number, &shape).into_iter().map(Affine::constant).collect();
+                    let value = self.checker.arena.element(derivative, at, here);
+                    self.share(part, Part::Whole, value, context, here.guard);
+                }
+            }
+            Kind::Sort { index, body, result: Sorted::Values } => {
+                self.sorted(index[0], body, derivative, &inner, here)?;
+            }
+            Kind::Sort { result: Sorted::Numbers, .. } => {}
+            Kind::State { .. } | Kind::Loop { .. } => {
+                self.checker.not_derived(id, "a `loop`");
+                return None;
+            }
+            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
+                self.checker.not_derived(id, "a recurrence");
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// Gives a branch of an `if` its share.
+    fn branch(
+        &mut self,
+        branch: ExprId,
+        (condition, holds): (ExprId, bool),
+        value: ExprId,
+        context: &[IndexId],
+        here: Here,
+    ) {
+        let guard = self.checker.arena.out.exprs[branch].guard;
+        // The branch of the `if` that the value stands in, unless it was computed before.
+        let inside = |guard: &GuardId| self.checker.arena.out.guards[*guard] == here.guard;
+        let within = self.checker.is_inside(guard, here.guard);
+        match within.then(|| self.checker.arena.guards(guard).find(inside)).flatten() {
+            Some(outermost) => {
+                self.branches.insert(outermost, (condition, holds));
+                self.share(branch, Part::Whole, value, context, outermost);
+            }
+            None => {
+                let value = self.checker.only_if(condition, value, holds, here);
+                self.share(branch, Part::Whole, value, context, here.guard);
+            }
+        }
+    }
+
+    /// The part of a derivative that belongs to one setting of its first indices. Nothing else reads
+    /// it, so its elements are written out where they are read.
+    fn row(&mut self, array: ExprId, indices: &[IndexId], like: ExprId, here: Here) -> Option<ExprId> {
+        let shape = self.checker.arena.ty(like).shape.clone();
+        let axes = self.checker.arena.axis_indices(&shape, here.span);
+        let at: Vec<IndexId> = indices.iter().chain(&axes).copied().collect();
+        let element = match self.checker.arena.out.exprs[array].kind.clone() {
+            Kind::Comprehension { indices: own, body } if self.checker.arena.ty(body).is_scalar() => {
+                let at = at.iter().map(|index| self.checker.arena.index_node(*index, here)).collect::<Vec<_>>();
+                let mut place = Place::new(own.into_iter().zip(at).collect(), here.guard, here);
+                self.checker.copy(body, &mut place)?
+            }
+            _ => self.checker.arena.element(array, at.into_iter().map(Affine::index).collect(), here),
+        };
+        Some(self.checker.arena.comprehension(axes, element, here))
+    }
+}
+
+/// The subscripts of the element with a row-major number in an array of a shape.
+fn position(mut number: usize, shape: &[i64]) -> Vec<i64> {
+    let mut at = vec![];
+    for length in shape.iter().rev() {
+        let length = usize::try_from(*length).unwrap_or(1).max(1);
+        at.push(i64::try_from(number % length).unwrap_or(0));
+        number /= length;
+    }
+    at.reverse();
+    at
+}

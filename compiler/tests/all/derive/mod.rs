@@ -1,0 +1,157 @@
+//! Derivatives: that `grad` and `jvp` are the limits of difference quotients, in `f64`, that fused
+//! programs give the bits of the definition, and which derivatives are refused.
+
+mod programs;
+
+use ir::checked::Checked;
+use ir::{Array, Dtype, Scalar, Size};
+
+use compiler::check::check;
+use compiler::pipeline::{Options, compile};
+
+/// A program with a function `f` of a scalar result, and functions for its derivatives.
+pub struct Case {
+    of: Checked,
+    gradient: Checked,
+    change: Checked,
+    /// The parameters that are floats, by number.
+    floats: Vec<usize>,
+}
+
+fn checked(source: &str, name: &str) -> Checked {
+    let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
+    check(&file, name).unwrap_or_else(|errors| panic!("{source}: {errors:?}"))
+}
+
+impl Case {
+    pub fn new(source: &str) -> Case {
+        let of = checked(source, "f");
+        let file = grammar::parse(source).unwrap();
+        let function = file.functions.iter().find(|function| function.name.text == "f").unwrap();
+        let text = |start: u32, end: u32| &source[start as usize..end as usize];
+        let params: Vec<(&str, &str)> = function
+            .params
+            .iter()
+            .map(|param| (param.name.text.as_str(), text(param.ty.span.start, param.ty.span.end)))
+            .collect();
+        let floats: Vec<usize> = (0..of.params.len()).filter(|number| of.params[*number].ty.dtype.is_float()).collect();
+        let names = |list: &[&str]| list.join(", ");
+        let all: Vec<&str> = params.iter().map(|(name, _)| *name).collect();
+        let some: Vec<&str> = floats.iter().map(|number| params[*number].0).collect();
+        let declared: Vec<String> = params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+        let changes: Vec<String> =
+            floats.iter().map(|number| format!("d{}: {}", params[*number].0, params[*number].1)).collect();
+        let changed: Vec<String> = some.iter().map(|name| format!("d{name}")).collect();
+        let source = format!(
+            "{source}\nfn gradient({d}) = grad[{s}](f({a}))\nfn change({d}, {c}) = jvp[{s}](f({a}), {t})",
+            d = declared.join(", "),
+            s = names(&some),
+            a = names(&all),
+            c = changes.join(", "),
+            t = changed.join(", "),
+        );
+        Case { of, gradient: checked(&source, "gradient"), change: checked(&source, "change"), floats }
+    }
+
+    /// Arguments for some lengths: floats between 0.2 and 1.2, integers between 0 and 2.
+    fn inputs(&self, lengths: [i64; 4], seed: usize) -> Vec<Array> {
+        let mut inputs = vec![];
+        for (k, param) in self.of.params.iter().enumerate() {
+            let value = |s: ir::SymbolId| lengths[s.as_u32() as usize % 4];
+            let length = |s: &Size| usize::try_from(s.eval(&value).unwrap()).unwrap();
+            let shape: Vec<usize> = param.ty.shape.iter().map(length).collect();
+            let count = shape.iter().product::<usize>();
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let number = |n: usize| match param.ty.dtype {
+                dtype if dtype.is_float() => {
+                    let part = ((n + 1) * (2 * k + 7) * (seed + 3) * 37) % 101;
+                    interp::scalar::cast(dtype, Scalar::F64(0.2 + part as f64 / 101.0))
+                }
+                dtype => interp::scalar::cast(dtype, Scalar::I64(((n * 2 + seed + k) % 3) as i64)),
+            };
+            let elements: Vec<Scalar> = (0..count).map(number).collect();
+            inputs.push(Array::from_scalars(param.ty.dtype, &shape, &elements).unwrap());
+        }
+        inputs
+    }
+
+    /// Compares the derivatives with difference quotients; returns whether the program runs with
+    /// these lengths.
+    pub fn agrees(&self, source: &str, lengths: [i64; 4], seed: usize) -> bool {
+        let inputs = self.inputs(lengths, seed);
+        let changes: Vec<Array> = self.floats.iter().map(|number| change(&inputs[*number], seed)).collect();
+        let step = 1e-5;
+        let moved = |by: f64| -> Option<f64> {
+            let mut inputs = inputs.clone();
+            for (number, change) in self.floats.iter().zip(&changes) {
+                let input = &mut inputs[*number];
+                for k in 0..input.len() {
+                    let sum = float(input, k) + by * float(change, k);
+                    input.set(k, interp::scalar::cast(input.dtype(), Scalar::F64(sum)));
+                }
+            }
+            Some(float(&run(&self.of, &inputs)?[0], 0))
+        };
+        let (Some(after), Some(before)) = (moved(step), moved(-step)) else { return false };
+        let quotient = (after - before) / (2.0 * step);
+        if !quotient.is_finite() {
+            return false;
+        }
+        let gradient = run(&self.gradient, &inputs).expect("runs where the function does");
+        let mut product = 0.0;
+        for ((derivative, change), number) in gradient.iter().zip(&changes).zip(&self.floats) {
+            assert_eq!(derivative.shape(), inputs[*number].shape(), "{source}");
+            product += (0..change.len()).map(|k| float(derivative, k) * float(change, k)).sum::<f64>();
+        }
+        let both = [inputs, changes].concat();
+        let forward = float(&run(&self.change, &both).expect("runs where the function does")[0], 0);
+        for (found, what) in [(product, "grad"), (forward, "jvp")] {
+            let near = (found - quotient).abs() <= 1e-6 * (1.0 + quotient.abs());
+            assert!(near, "{what} {found}, difference quotient {quotient}, {lengths:?}\n{source}");
+        }
+        true
+    }
+}
+
+/// A direction to move an argument in.
+fn change(input: &Array, seed: usize) -> Array {
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let number = |n: usize| ((n * 5 + seed) % 7) as f64 / 3.0 - 0.9;
+    let elements: Vec<Scalar> = (0..input.len()).map(|n| Scalar::F64(number(n))).collect();
+    Array::from_scalars(Dtype::F64, input.shape(), &elements).unwrap()
+}
+
+fn float(array: &Array, number: usize) -> f64 {
+    match interp::scalar::cast(Dtype::F64, array.get(number).unwrap()) {
+        Scalar::F64(value) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs a program as it is defined and as it is lowered and fused, which must give the same bits.
+fn run(checked: &Checked, inputs: &[Array]) -> Option<Vec<Array>> {
+    let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let meant = interp::source::run(checked, &borrowed, &compiler::math::define).ok()?;
+    let fused = compile(checked, &Options::default()).expect("compiles").program;
+    let outcome = interp::nest::run(&fused, &borrowed).unwrap_or_else(|error| panic!("{error:?}\n{fused}"));
+    assert_eq!(outcome.outputs, meant, "{fused}");
+    Some(meant)
+}
+
+#[test]
+fn derivatives_are_limits_of_difference_quotients() {
+    let mut wrong = vec![];
+    for source in programs::ALL {
+        let found = std::panic::catch_unwind(|| {
+            let case = Case::new(source);
+            let lengths = [[5, 3, 4, 2], [1, 1, 1, 1], [3, 5, 2, 4], [0, 2, 0, 3], [6, 6, 3, 3]];
+            lengths.iter().enumerate().filter(|(seed, lengths)| case.agrees(source, **lengths, *seed)).count()
+        });
+        match found {
+            Ok(runs) if runs > 1 => {}
+            Ok(runs) => wrong.push(format!("runs {runs} times: {source}")),
+            Err(_) => wrong.push(source.to_string()),
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,90 @@
+//! Programs with a function `f` that is derived in its parameters of floats.
+
+pub const ALL: &[&str] = &[
+    "fn f(x: f64[n]) = sum(x * x * exp(x))",
+    "fn f(x: f64) = x * x + sin(x)",
+    "fn f(x: f64[n, m], w: f64[m], b: f64) = sum((x * w + b) ^ 2)",
+    "fn f(x: f64[n, m], s: f64[n, 1]) = sum(x / s)",
+    "fn f(a: f64[n, k], b: f64[k, m]) = sum((a @ b) ^ 2)",
+    "fn f(a: f64[n, k], x: f64[k]) = sum(tanh(a @ x))",
+    "fn f(x: f64[n]) = log(sum(exp(x)))",
+    "fn f(x: f64[n, m]) = sum(log(sum(exp(x), axis = 1)))",
+    "fn f(x: f64[n, m]) = sum(transpose(x)[0] * mean(x, axis = 1))",
+    "fn f(x: f64[n]) = var(x) + norm(x)",
+    "fn f(x: f64[n]) = max(x) * min(x)",
+    "fn f(x: f64[n, m]) = max(x) + sum(max(x, axis = 1) * min(x, axis = 1))",
+    "fn f(x: f64[n]) = prod(x)",
+    "fn f(x: f64[n, m]) = sum(prod(x, axis = 0))",
+    "fn f(x: f64[n]) = sum(x[1:] * x[:n - 1])",
+    "fn f(x: f64[n]) = sum(x[::2] ^ 3)",
+    "fn f(x: f64[n], y: f64[2 * n]) = sum(x * y[1::2])",
+    "fn f(x: f64[n], i: i64[m]) where n > 2 = sum(x[i] ^ 2)",
+    "fn f(x: f64[n, m], i: u8[k]) where n > 2 = sum(x[i] ^ 2)",
+    "fn f(x: f64[n], w: f64[k]) where n >= k { let y[i] = sum[j](x[i + j] * w[j])
+     sum(y * y) }",
+    "fn f(x: f64[n, 6]) { let y[i, p < 3] = max[r < 2](x[i, 2 * p + r])
+     sum(y * y) }",
+    "fn f(x: f64[6], w: f64[3]) { let y[i < 2] = sum[j < 3](x[2 * i + j] * w[j])
+     sum(y * y) }",
+    "fn f(x: f64[n]) { let y[i] = x[n - 1 - i] * x[i]
+     sum(y * sin(x)) }",
+    "fn f(x: f64[n]) { let y[i] = sum[k <= i](x[k] ^ 2)
+     sum(y * y * x) }",
+    "fn f(x: f64[n]) { let y[i] = sum[k < i](x[k] ^ 2)
+     sum(sin(y)) }",
+    "fn f(x: f64[n]) { let y[i] = sum[i <= k < n](x[k] * 2)
+     sum(y ^ 2 * x) }",
+    "fn f(x: f64[n]) { let y[i] = sum[k <= i](x[k] * x[i])
+     sum(y * y) }",
+    "fn f(x: f64[n]) { let y[i < n] = if i > 0 then x[i - 1] * x[i] else 1
+     sum(y * y) }",
+    "fn f(x: f64[n]) = sum(if x > 0.5 then x * x else sin(x))",
+    "fn f(x: f64[n]) = sum[i where x[i] > 0.5](x[i] ^ 2)",
+    "fn f(x: f64[n], k: i64[n]) { let s[c < 3] = sum[i where k[i] == c](x[i] * x[i])
+     sum(s * s) }",
+    "fn f(x: f64[n, m]) { let y = reshape(x, m, n)
+     sum(y * y[0]) }",
+    "fn f(x: f64[n]) = sum(concat(x, x * x, [x[0], 1, 2])) + sum([x[0], x[1]] ^ 2)",
+    "fn f(x: f64[n]) = sum(sort(x) * f64(iota(n)))",
+    "fn f(x: f64[n, m]) { let y[i] = sort(x[i])
+     let z[i, j] = y[i, j] * j
+     sum(z * z) }",
+    "fn f(x: f64[n]) where n > 1 = median(x) + std(x)",
+    "fn f(x: f64[n], y: f64[n]) = sum(fma(x, y, x) + max(x, y) * min(x, y) + clamp(x, y, 0.8))",
+    "fn f(x: f64[n], y: f64[n]) = sum(x ^ y + atan2(x, y) + abs(x - y) + x % y + mod(x, y) + select(x > y, x, y))",
+    "fn f(x: f64[n]) = sum(floor(x * 10) * x + round(x) * x + sign(x - 0.5) * x)",
+    "fn softmax(x: f64[m]) = exp(x - max(x)) / sum(exp(x - max(x)))
+     fn f(x: f64[n, m], l: i64[n]) where m > 2 { let p[i] = softmax(x[i])
+     let y[i] = -log(p[i, l[i]])
+     mean(y) }",
+    "fn both(x: f64[n]) = (sum(x), sum(x * x))
+     fn f(x: f64[n]) { let (a, b) = both(x)
+     let (c, d) = both(x * a)
+     a * b + c * d }",
+    "fn f(x: f64[n]) { let g = grad[x](sum(x ^ 4))
+     sum(g * g) }",
+    "fn g(x: f64[m]) = grad[x](sum(x ^ 3) * x[0])
+     fn f(x: f64[n, m]) where m > 0 { let y[i] = g(x[i])
+     sum(y * y) }",
+    "fn f(x: f64[n]) { let d = x * 2
+     jvp[x](sum(x ^ 3), d) }",
+    "fn f(x: f64[n], a: f64[n, n]) = sum(x * (a @ x)) + sum[i](a[i, i] * x[i])",
+    "fn f(q: f64[n, d], k: f64[m, d]) {
+     let s = q @ transpose(k)
+     let p[i] = exp(s[i]) / sum(exp(s[i]))
+     sum((p @ k) * q) }",
+    "fn f(x: f64[n, m]) { let y[i, j] = sum[r < 2](x[i, j] * (r + 1)) * x[i, 0]
+     mean(y * y) }",
+    "fn f(x: f64[n]) = sum(f64(f32(x)) * 0) + sum(x * x)",
+    "fn f(x: f64[n], l: i64[n]) = sum[i](if l[i] < 2 then x[l[i] * 0 + i] * x[i] else 0)",
+    "fn of_first(a: f64[n], b: f64[n]) = grad[a](sum(a * b * b))
+     fn f(x: f64[n]) = sum(of_first(x, x) * x)",
+    "fn of_first(a: f64, b: f64) = grad[a](a * a * b)
+     fn f(x: f64[n]) = sum(of_first(x, x) * x)",
+    "fn f(x: f64[n]) = sum(exp(x) + exp2(x) + expm1(x) + log(x) + log2(x) + log10(x) + log1p(x))",
+    "fn f(x: f64[n]) = sum(sin(x) * cos(x) + tan(x) + asin(x * 0.8) + acos(x * 0.8) + atan(x))",
+    "fn f(x: f64[n]) = sum(sinh(x) + cosh(x) + tanh(x) + asinh(x) + acosh(x + 1) + atanh(x * 0.8))",
+    "fn f(x: f64[n]) = sum(sigmoid(x - 1) + silu(x - 1) + softplus(x) + gelu(x - 1) + gelu_tanh(x - 1) + relu(x - 0.5))",
+    "fn f(x: f64[n]) = sum(erf(x) + erf_inv(x * 0.8) + lgamma(x) + rsqrt(x) + cbrt(x) + sqrt(x) + 1 / x)",
+    "fn f(x: f64[n]) = sum(x ^ 0.5 + 2 ^ x + x ^ 3 + x ^ -2 + floor_div(x, 0.1) * x)",
+];
