@@ -123,12 +123,12 @@ impl Checker<'_> {
     /// Solves axes with a subscript that is an index.
     fn solve_plain(&mut self, solving: &mut Solving<'_>, axes: &[IndexId], shape: &[Size]) -> Option<()> {
         let here = solving.place.here;
-        for axis in 0..axes.len() {
+        for (axis, at) in axes.iter().enumerate() {
             let Kind::Index(index) = self.arena.out.exprs[solving.at[axis]].kind else { continue };
             if !solving.open.contains(&index) {
                 continue;
             }
-            let value = self.arena.index_node(axes[axis], here);
+            let value = self.arena.index_node(*at, here);
             let whole = self.arena.out.indices[index].extent.as_size() == Some(&shape[axis]);
             solving.solve(axis, index, value);
             if !whole {
@@ -140,13 +140,13 @@ impl Checker<'_> {
 
     /// Solves axes with a subscript that is affine.
     fn solve_affine(&mut self, solving: &mut Solving<'_>, axes: &[IndexId]) -> Option<()> {
-        for axis in 0..axes.len() {
+        for (axis, at) in axes.iter().enumerate() {
             let Some(subscript) = self.arena.affine(solving.at[axis]).cloned() else { continue };
             if solving.solved[axis] {
                 continue;
             }
             if let Some(solution) = self.solution(&subscript, &solving.open) {
-                self.solve_axis(solving, axis, axes[axis], solution)?;
+                self.solve_axis(solving, axis, *at, solution)?;
             }
         }
         Some(())

@@ -285,8 +285,8 @@ impl<'c, 'a> Reverse<'c, 'a> {
         }
     }
 
-    /// The part of a derivative that belongs to one setting of its first indices. Nothing else reads
-    /// it, so its elements are written out where they are read.
+    /// The part of a derivative that belongs to one setting of its first indices. Nothing else
+    /// reads it, so its elements are written out where they are read.
     fn row(&mut self, array: ExprId, indices: &[IndexId], like: ExprId, here: Here) -> Option<ExprId> {
         let shape = self.checker.arena.ty(like).shape.clone();
         let axes = self.checker.arena.axis_indices(&shape, here.span);
