@@ -139,6 +139,50 @@ impl Program {
         Ok(Program::new(source, functions, warnings, (parsed - start, parsed.elapsed())))
     }
 
+    /// The gradient of a function of a source as a program: a function of the same parameters, with
+    /// every call inlined, which gives the derivatives of the result in some parameters; in all of
+    /// floats, if none are named. `loader` reads the files that the source uses.
+    ///
+    /// # Errors
+    ///
+    /// Those of the function, and if something in it has no derivative.
+    ///
+    /// ```
+    /// use fuseloop::Program;
+    ///
+    /// let text = Program::gradient("fn f(x: f32[n]) = sum(x * x)", None, "f", &[])?;
+    /// assert_eq!(text, "fn f_grad(x: f32[n]) -> f32[n] = x + x\n");
+    /// # Ok::<(), fuseloop::Errors>(())
+    /// ```
+    pub fn gradient(
+        source: impl Into<Source>,
+        loader: Option<&dyn Loader>,
+        function: &str,
+        of: &[String],
+    ) -> Result<String, Errors> {
+        let mut source = source.into();
+        let fault = |source: &Source, message| Errors {
+            source: Arc::new(source.clone()),
+            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
+        };
+        let copy = source.clone();
+        boundary::enter(
+            |message| fault(&copy, message),
+            || {
+                let linked = link(&mut source, loader);
+                let failed = |diagnostics| Errors { source: Arc::new(source.clone()), diagnostics };
+                let file = linked.map_err(failed)?;
+                let checked = compiler::check::check_gradient(&file, function, of).map_err(failed)?;
+                compiler::written::write(&checked).map_err(|unwritten| {
+                    let message = format!("the gradient of `{function}` cannot be written: it has {}", unwritten.0);
+                    let name = file.own().find(|one| one.name.text == function);
+                    let span = name.map_or(Span::default(), |one| one.name.span);
+                    failed(vec![Diagnostic::new(compiler::check::codes::NOT_DERIVED, span, message)])
+                })
+            },
+        )
+    }
+
     /// One checked function of a source, with the times for reading and checking it.
     #[cfg(feature = "repl")]
     pub(crate) fn single(source: Arc<Source>, checked: Checked, (parse, check): (Duration, Duration)) -> Program {

@@ -56,10 +56,7 @@ pub struct Warned {
 impl Warned {
     /// Parses and checks a program and reports its warnings; `-` reads it from standard input.
     pub fn program(&self, path: &Path, entry: Entry, format: Format) -> Result<Program, Failure> {
-        let (source, folder) = match path == Path::new("-") {
-            true => (stdin()?, Folder::default()),
-            false => (source(path)?, Folder::of(path)),
-        };
+        let (source, folder) = program(path)?;
         let program = Program::parse_with(source, &folder)?;
         let warnings = match entry {
             Entry::Main => program.warnings().clone(),
@@ -85,6 +82,14 @@ pub fn function<'p>(program: &'p Program, name: Option<&str>) -> Result<Function
             .main()
             .map_err(|e| Failure::usage(format!("{e}{}", if e.known.is_empty() { "" } else { ": choose with --fn" }))),
     }
+}
+
+/// A program and the folder that its `use` lines start from; `-` is standard input.
+pub fn program(path: &Path) -> Result<(Source, Folder), Failure> {
+    Ok(match path == Path::new("-") {
+        true => (stdin()?, Folder::default()),
+        false => (source(path)?, Folder::of(path)),
+    })
 }
 
 /// A source file.

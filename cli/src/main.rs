@@ -16,6 +16,7 @@ mod explain;
 mod failure;
 mod fmt;
 mod fuzz;
+mod grad;
 mod help;
 mod man;
 mod printing;
@@ -54,6 +55,7 @@ enum Command {
     Build(build::Arguments),
     Devices(devices::Arguments),
     Fmt(fmt::Arguments),
+    Grad(grad::Arguments),
     Fuzz(fuzz::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -100,6 +102,10 @@ fn main() -> ExitCode {
             Command::Fmt(arguments) => {
                 format = arguments.format;
                 fmt::run(&arguments, &mut stdout)
+            }
+            Command::Grad(arguments) => {
+                format = arguments.format;
+                grad::run(&arguments, &mut stdout)
             }
             Command::Fuzz(arguments) => {
                 format = arguments.format;

@@ -19,3 +19,4 @@ pub mod pipeline;
 #[warn(clippy::wildcard_enum_match_arm)]
 pub mod plan;
 mod planes;
+pub mod written;

@@ -577,6 +577,11 @@ impl Dtype {
         Dtype::Float,
     ];
 
+    /// Whether it is a type of floats.
+    pub fn is_float(self) -> bool {
+        matches!(self, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 | Dtype::Float)
+    }
+
     /// The type as it is written.
     pub fn name(self) -> &'static str {
         match self {

@@ -147,6 +147,38 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     }
 }
 
+/// Checks the gradient of a function: a function of the same parameters, with the derivatives of the
+/// result in some of them; in all of floats, if none are named.
+pub fn check_gradient(file: &File, entry: &str, of: &[String]) -> Result<Checked, Vec<Diagnostic>> {
+    let mut file = file.clone();
+    let names: BTreeSet<String> = file.own().map(|function| function.name.text.clone()).collect();
+    let found = file.functions.iter_mut().find(|f| f.module == ModuleId::PROGRAM && f.name.text == entry);
+    let Some(function) = found else { return check(&file, entry) };
+    let declared = |name: &String| function.params.iter().find(|param| param.name.text == *name);
+    let of: Vec<ast::Name> = match of.is_empty() {
+        true => function.params.iter().filter(|param| param.ty.dtype.is_float()).map(|p| p.name.clone()).collect(),
+        false => {
+            let span = |name| declared(name).map_or(function.name.span, |param| param.name.span);
+            of.iter().map(|name| ast::Name { text: name.clone(), span: span(name) }).collect()
+        }
+    };
+    if of.is_empty() {
+        let message = format!("`{entry}` has no parameter of floats");
+        return Err(vec![Diagnostic::new(codes::GRAD_OF, function.name.span, message)]);
+    }
+    let value = function.result;
+    let kind = ast::ExprKind::Derivative(ast::Derivative { of, value, changes: None });
+    let span = file.exprs[value].span;
+    function.result = file.exprs.push(ast::Expr { kind, span });
+    function.results = None;
+    function.decorators.clear();
+    while names.contains(&function.name.text) {
+        function.name.text += "_grad";
+    }
+    let name = function.name.text.clone();
+    check(&file, &name)
+}
+
 /// A function as it may be called from outside.
 pub struct Instances {
     /// Where `float` is `f32`, if the function has a parameter of that type.

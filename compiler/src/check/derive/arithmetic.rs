@@ -54,6 +54,10 @@ impl Checker<'_> {
         match (self.is_zero(a), self.is_zero(b)) {
             (true, _) => b,
             (_, true) => a,
+            _ if self.arena.first_alike(a) == self.arena.first_alike(b) => {
+                let two = self.float(2.0, self.arena.dtype(a), here);
+                self.times(two, a, here)
+            }
             _ => match (self.negated(a), self.negated(b)) {
                 (_, Some(b)) => self.plain_binary(BinaryOp::Sub, a, b, here),
                 (Some(a), None) => self.plain_binary(BinaryOp::Sub, b, a, here),

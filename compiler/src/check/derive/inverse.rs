@@ -249,7 +249,8 @@ impl Checker<'_> {
             true => value,
             false => self.arena.node(Kind::Cast(value), Type::scalar(wide), here),
         });
-        self.relation(CompareOp::Eq, a, b, here)
+        let (left, right) = if self.arena.free(subscript).is_empty() { (b, a) } else { (a, b) };
+        self.relation(CompareOp::Eq, left, right, here)
     }
 
     fn whole(&mut self, op: BinaryOp, a: ExprId, b: ExprId, here: Here) -> ExprId {

@@ -1,6 +1,6 @@
 //! From users to operands: the shares of nodes, and the derivative of each from its shares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::Span;
 use ir::checked::{Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
@@ -64,6 +64,7 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 return None;
             }
             let derivative = self.total(id, &shares)?;
+            self.name(derivative, id);
             let stays = self.around(id);
             let mut context: Vec<IndexId> = vec![];
             for index in shares.into_iter().flat_map(|share| share.context) {
@@ -83,6 +84,19 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 .map(|id| found.get(&id).copied().unwrap_or_else(|| self.checker.zeros_like(id, here)))
                 .collect(),
         )
+    }
+
+    /// Names a derivative after the value that it is in.
+    fn name(&mut self, derivative: ExprId, of: ExprId) {
+        let out = &mut self.checker.arena.out;
+        let name = match (&out.exprs[of].name, &out.exprs[of].kind) {
+            (Some(name), _) => Some(format!("d{name}")),
+            (None, Kind::Param(number)) => Some(format!("d{}", out.params[*number].name)),
+            (None, _) => None,
+        };
+        if derivative > of && out.exprs[derivative].name.is_none() {
+            out.exprs[derivative].name = name;
+        }
     }
 
     /// The place of what is computed for a node.
@@ -260,6 +274,23 @@ impl<'c, 'a> Reverse<'c, 'a> {
         Some(())
     }
 
+    /// Whether a scalar is computed from reductions that depend on the values.
+    fn reduces(&mut self, id: ExprId) -> bool {
+        let mut pending = vec![id];
+        let mut seen = BTreeSet::new();
+        while let Some(id) = pending.pop() {
+            if !self.is_active(id) || !seen.insert(id) {
+                continue;
+            }
+            match &self.checker.arena.out.exprs[id].kind {
+                Kind::Reduce { .. } | Kind::Contract { .. } => return true,
+                Kind::Access { .. } => {}
+                kind => self.checker.arena.out.for_each_operand(kind, |operand| pending.push(operand)),
+            }
+        }
+        false
+    }
+
     /// Gives a branch of an `if` its share.
     fn branch(
         &mut self,
@@ -286,13 +317,17 @@ impl<'c, 'a> Reverse<'c, 'a> {
     }
 
     /// The part of a derivative that belongs to one setting of its first indices. Nothing else
-    /// reads it, so its elements are written out where they are read.
+    /// reads it, so its elements are written out where they are read, unless these go into sums.
     fn row(&mut self, array: ExprId, indices: &[IndexId], like: ExprId, here: Here) -> Option<ExprId> {
         let shape = self.checker.arena.ty(like).shape.clone();
         let axes = self.checker.arena.axis_indices(&shape, here.span);
         let at: Vec<IndexId> = indices.iter().chain(&axes).copied().collect();
+        let scalar = |checker: &Checker<'_>, id: ExprId| checker.arena.ty(id).is_scalar();
         let element = match self.checker.arena.out.exprs[array].kind.clone() {
-            Kind::Comprehension { indices: own, body } if self.checker.arena.ty(body).is_scalar() => {
+            Kind::Comprehension { indices: own, body }
+                if scalar(self.checker, body)
+                    && (!self.reduces(like) || !own.iter().any(|i| self.checker.arena.free(body).contains(i))) =>
+            {
                 let at = at.iter().map(|index| self.checker.arena.index_node(*index, here)).collect::<Vec<_>>();
                 let mut place = Place::new(own.into_iter().zip(at).collect(), here.guard, here);
                 self.checker.copy(body, &mut place)?

@@ -6,7 +6,7 @@ mod programs;
 use ir::checked::Checked;
 use ir::{Array, Dtype, Scalar, Size};
 
-use compiler::check::check;
+use compiler::check::{check, check_gradient};
 use compiler::pipeline::{Options, compile};
 
 /// A program with a function `f` of a scalar result, and functions for its derivatives.
@@ -17,6 +17,9 @@ pub struct Case {
     /// The parameters that are floats, by number.
     floats: Vec<usize>,
 }
+
+/// Lengths of the sizes of a program, in order.
+const LENGTHS: [[i64; 4]; 5] = [[5, 3, 4, 2], [1, 1, 1, 1], [3, 5, 2, 4], [0, 2, 0, 3], [6, 6, 3, 3]];
 
 fn checked(source: &str, name: &str) -> Checked {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{source}: {errors:?}"));
@@ -144,8 +147,7 @@ fn derivatives_are_limits_of_difference_quotients() {
     for source in programs::ALL {
         let found = std::panic::catch_unwind(|| {
             let case = Case::new(source);
-            let lengths = [[5, 3, 4, 2], [1, 1, 1, 1], [3, 5, 2, 4], [0, 2, 0, 3], [6, 6, 3, 3]];
-            lengths.iter().enumerate().filter(|(seed, lengths)| case.agrees(source, **lengths, *seed)).count()
+            LENGTHS.iter().enumerate().filter(|(seed, lengths)| case.agrees(source, **lengths, *seed)).count()
         });
         match found {
             Ok(runs) if runs > 1 => {}
@@ -154,4 +156,38 @@ fn derivatives_are_limits_of_difference_quotients() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A derivative that is written as a program and read again gives the same bits.
+#[test]
+fn written_derivatives_are_the_same() {
+    let mut wrong = vec![];
+    for source in programs::ALL {
+        let case = Case::new(source);
+        let gradient = check_gradient(&grammar::parse(source).unwrap(), "f", &[]).unwrap();
+        let text = match compiler::written::write(&gradient) {
+            Ok(text) => text,
+            Err(unwritten) => {
+                wrong.push(format!("{unwritten:?}: {source}"));
+                continue;
+            }
+        };
+        let written = match grammar::parse(&text).and_then(|file| check(&file, "f_grad")) {
+            Ok(written) => written,
+            Err(errors) => {
+                wrong.push(format!("{}: {source}\n{text}", errors[0].message));
+                continue;
+            }
+        };
+        for (seed, lengths) in LENGTHS.iter().enumerate() {
+            let inputs = case.inputs(*lengths, seed);
+            let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+            let run = |checked: &Checked| interp::source::run(checked, &borrowed, &compiler::math::define).ok();
+            if run(&case.of).is_some() && run(&written) != run(&gradient) {
+                wrong.push(format!("other bits for {lengths:?}: {source}\n{text}"));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
