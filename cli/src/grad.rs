@@ -13,7 +13,7 @@ use crate::failure::{Failure, Format};
 #[command(after_help = "The result has the parameters of the function, and every call is inlined. In a program, write
 `grad[w](loss(w, x))`.
 
-Example: fuseloop grad examples/logistic.fl --fn loss --wrt w")]
+Example: fuseloop grad examples/cross_entropy.fl --wrt logits")]
 pub struct Arguments {
     /// The program; `-` is standard input
     #[arg(value_name = "FILE")]

@@ -147,8 +147,8 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     }
 }
 
-/// Checks the gradient of a function: a function of the same parameters, with the derivatives of the
-/// result in some of them; in all of floats, if none are named.
+/// Checks the gradient of a function: a function of the same parameters, with the derivatives of
+/// the result in some of them; in all of floats, if none are named.
 pub fn check_gradient(file: &File, entry: &str, of: &[String]) -> Result<Checked, Vec<Diagnostic>> {
     let mut file = file.clone();
     let names: BTreeSet<String> = file.own().map(|function| function.name.text.clone()).collect();

@@ -1,8 +1,8 @@
 //! A checked program as a program of the language, for people to read, run and change.
 //!
 //! The text has one function with every call inlined. Checked again, it gives the same bits: sums
-//! go over the same indices in the same order. Arrays become `let`s, and so do scalars that are used
-//! more than once and are not short: an array of them, if they depend on indices. Elementwise
+//! go over the same indices in the same order. Arrays become `let`s, and so do scalars that are
+//! used more than once and are not short: an array of them, if they depend on indices. Elementwise
 //! arrays are written without indices.
 //!
 //! | file | contents |

@@ -191,3 +191,29 @@ fn written_derivatives_are_the_same() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
+
+const CROSS_ENTROPY: &str = "fn loss(w: f32[d, c], x: f32[n, d], label: i64[n]) {
+    let z = x @ w
+    let nll[i] = log(sum(exp(z[i]))) - z[i, label[i]]
+    mean(nll)
+}";
+
+/// The derivative is the one that a person would write, in as many kernels.
+#[test]
+fn a_derivative_reads_as_if_written_by_hand() {
+    let gradient = check_gradient(&grammar::parse(CROSS_ENTROPY).unwrap(), "loss", &["w".to_owned()]).unwrap();
+    let text = compiler::written::write(&gradient).unwrap();
+    let expected = "fn loss_grad(w: f32[d, c], x: f32[n, d], label: i64[n]) -> f32[d, c] {
+    let z = x @ w
+    let dz[i, j] =
+        (if label[i] == j then -(1 / f32(n)) else 0) +
+        1 / f32(n) / sum[k](exp(z[i, k])) * exp(z[i, j])
+    transpose(x) @ dz
+}
+";
+    assert_eq!(text, expected);
+    let by_hand = checked(expected, "loss_grad");
+    let kernels = |checked: &Checked| compile(checked, &Options::default()).unwrap().program.kernels.len();
+    assert_eq!(kernels(&gradient), kernels(&by_hand));
+    assert_eq!(kernels(&gradient), 3);
+}
