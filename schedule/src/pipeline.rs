@@ -15,6 +15,7 @@ use crate::columns::columns;
 use crate::forms::forms;
 use crate::forward::forward;
 use crate::jam::jam;
+use crate::launches::launches;
 use crate::maker::operations;
 use crate::prepare::prepare;
 use crate::split::split;
@@ -37,12 +38,13 @@ pub const REWRITES: [(&str, Pass); 7] = [
 ];
 
 /// The passes that split the kernels into parts, with their names.
-pub const SPLITS: [(&str, Pass); 6] = [
+pub const SPLITS: [(&str, Pass); 7] = [
     ("tile", tile),
     ("split", split),
     ("columns", columns),
     ("transpose", transpose),
     ("strategies", strategies),
+    ("launches", launches),
     ("forms", forms),
 ];
 

@@ -73,6 +73,11 @@ impl Builder {
         self.registers[reg]
     }
 
+    /// Adds an instruction of another function, with its own guard.
+    pub(super) fn insert(&mut self, inst: Inst) {
+        self.body.push(inst);
+    }
+
     fn push(&mut self, op: Op) {
         self.body.push(Inst { guard: self.guard, op });
     }
@@ -293,6 +298,16 @@ impl Builder {
         self.push(Op::StoreAtOnce { from, at });
     }
 
+    /// Adds to a word, behind all that the thread has written or waited for.
+    pub(super) fn add_released(&mut self, at: Address, by: Reg) {
+        self.push(Op::AddReleased { at, by });
+    }
+
+    /// Loads a word, before all that the thread reads from then on.
+    pub(super) fn load_acquired(&mut self, to: Reg, at: Address) {
+        self.push(Op::LoadAcquired { to, at });
+    }
+
     pub(super) fn barrier(&mut self) {
         self.push(Op::Barrier);
     }
@@ -338,7 +353,7 @@ impl Builder {
 
     // Control flow.
 
-    fn label(&mut self) -> Label {
+    pub(super) fn label(&mut self) -> Label {
         self.labels += 1;
         Label::from_u32(self.labels - 1)
     }

@@ -5,12 +5,16 @@ use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
 use ir::order::{SCAN_CHUNK, Scope};
-use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, reductions_bytes};
+use ir::sched::{
+    self, Axis, Fill, Inner, Machine, Part, RUN, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes,
+};
 use ir::{Origin, Size};
 
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
-use super::reduce::{CHUNK, SHARED, chunks_together};
+use super::inst::Function;
+use super::link::{self, Alone};
+use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::state::{ScratchScope, SyncScope};
 use super::{Math, Target, print};
@@ -65,6 +69,17 @@ pub(super) struct Variant {
     pub(super) at_most: Vec<(Size, i64)>,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,
+    /// The blocks of each part, if several share the launch.
+    pub(super) turns: Vec<Turns>,
+}
+
+/// The blocks that a part would have in a launch of its own.
+pub(super) struct Turns {
+    pub(super) grid: Grid,
+    /// The threads of each.
+    pub(super) threads: u32,
+    /// See [`Kernel::checks`].
+    pub(super) checks: bool,
 }
 
 /// The rows that a variant is for: those that the layout fits, if the device has enough shared
@@ -129,20 +144,25 @@ impl Module {
     /// Compiles such a program with the given precision.
     pub fn compile_with(scheduled: &Scheduled, math: Math) -> Result<Module, CompileError> {
         check(scheduled, Machine::PTX)?;
-        let Scheduled { program, parts, .. } = scheduled;
+        let program = &scheduled.program;
         let (mut kernels, mut cleared) = (vec![], vec![]);
-        for (number, part) in parts.iter().enumerate() {
-            let checks = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
-            let variants = variants_of(program, part, math, &format!("kernel{number}"));
-            if let Run::Relay(relay) = part.run {
-                cleared.push(relay.buffer);
+        for launch in scheduled.launches() {
+            let turns = launch.get(1).and_then(|part| part.barrier);
+            cleared.extend(turns);
+            for (place, part) in launch.iter().enumerate() {
+                let name = format!("kernel{}", kernels.len());
+                let variants = match turns {
+                    None => variants_of(program, part, math, &name),
+                    Some(turns) if place == 0 => vec![together(program, launch, turns, name)],
+                    Some(_) => vec![],
+                };
+                if let Run::Relay(relay) = part.run {
+                    cleared.push(relay.buffer);
+                }
+                let parts = if turns.is_some() { launch } else { std::slice::from_ref(part) };
+                let origins = parts.iter().flat_map(|part| part.kernel.origins.clone()).collect();
+                kernels.push(Kernel { of: part.of.as_u32() as usize, variants, checks: checks(part), origins });
             }
-            kernels.push(Kernel {
-                of: part.of.as_u32() as usize,
-                variants,
-                checks,
-                origins: part.kernel.origins.clone(),
-            });
         }
         Ok(Module { program: program.clone(), kernels, cleared })
     }
@@ -163,6 +183,7 @@ impl Module {
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
             at_most: vec![],
             rows: None,
+            turns: vec![],
         }];
     }
 
@@ -208,11 +229,29 @@ impl Variant {
     fn new(e: Emitter<'_>, name: String, grid: Grid) -> Variant {
         let scratch_scope = e.mapping.scratch_scope;
         let columns = e.strip_shape.map(|shape| shape.width);
-        let (function, arguments) = e.finish(name.clone());
+        let (function, arguments) = e.finish(name);
+        Variant { scratch_scope, columns, ..Variant::of(function, arguments, grid) }
+    }
+
+    /// A variant with this code, without scratch.
+    fn of(function: Function, arguments: Vec<Argument>, grid: Grid) -> Variant {
         let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
         let (text, shared, threads) = (function.to_string(), function.shared, function.threads);
-        let (more, at_most, rows) = (0, vec![], None);
-        Variant { name, text, target, shared, more, arguments, grid, scratch_scope, columns, threads, at_most, rows }
+        Variant {
+            name: function.name,
+            text,
+            target,
+            shared,
+            more: 0,
+            arguments,
+            grid,
+            scratch_scope: ScratchScope::Thread,
+            columns: None,
+            threads,
+            at_most: vec![],
+            rows: None,
+            turns: vec![],
+        }
     }
 }
 
@@ -236,9 +275,33 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     variants.push(match (&part.run, part.root()) {
         (Run::Relay(relay), _) => in_chunks(program, part, relay, name.to_owned()),
         (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
-        _ => kernel(program, part, name.to_owned()),
+        _ => {
+            let (e, grid) = kernel(program, part, None);
+            Variant::new(e, name.to_owned(), grid)
+        }
     });
     variants
+}
+
+/// Whether a part performs checks even if its loop has no iterations.
+fn checks(part: &Part) -> bool {
+    part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault))
+}
+
+/// Parts that share a launch.
+fn together(program: &Program, launch: &[Part], counts: BufferId, name: String) -> Variant {
+    let (mut alone, mut turns) = (vec![], vec![]);
+    for part in launch {
+        let (e, grid) = match (part.root(), part.variants.first()) {
+            (Some((before, Statement::Loop(l))), Some(layout)) => lay_out(program, part, (before, l), layout),
+            _ => kernel(program, part, Some(RUN as u32 * COOPERATIVE_THREADS)),
+        };
+        let (function, arguments) = e.finish(name.clone());
+        turns.push(Turns { grid, threads: function.threads, checks: checks(part) });
+        alone.push(Alone { function, arguments });
+    }
+    let (function, arguments) = link::link(name, &alone, counts);
+    Variant { turns, ..Variant::of(function, arguments, Grid::one()) }
 }
 
 /// A long scan.
@@ -296,6 +359,22 @@ fn laid_out(
     layout: &sched::Variant,
     name: String,
 ) -> Variant {
+    let (e, grid) = lay_out(program, part, (before, l), layout);
+    let rows = layout.row().map(|row| Rows {
+        layout: row.clone(),
+        of_block: layout.threads() / row.most_threads(),
+        staged: row.staged_bytes(program),
+    });
+    Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
+}
+
+/// The code of a part with such a loop.
+fn lay_out<'a>(
+    program: &'a Program,
+    part: &'a Part,
+    (before, l): (&[Statement], &Loop),
+    layout: &sched::Variant,
+) -> (Emitter<'a>, Grid) {
     let threads = u32::try_from(layout.threads()).unwrap_or(MAX_THREADS);
     let unit = layout.row().map(Row::unit);
     let scratch_scope = match (&layout.inner, unit) {
@@ -311,27 +390,23 @@ fn laid_out(
     }
     e.laid_out(before, l, layout);
     let grid = Grid::of(l, layout, e.mapping.cluster);
-    let rows = layout.row().map(|row| Rows {
-        layout: row.clone(),
-        of_block: layout.threads() / row.most_threads(),
-        staged: row.staged_bytes(program),
-    });
-    Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
+    (e, grid)
 }
 
-/// A part that no strategy has laid out: in chunks, or in a single block.
-fn kernel(program: &Program, part: &Part, name: String) -> Variant {
+/// The code of a part that no strategy has laid out: in chunks, or in a single block. A launch of
+/// several parts says how many threads a block has.
+fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Emitter<'a>, Grid) {
     let (root, results) = (part.root(), part.run.results());
     // A single block combines partial results, which profits from more threads.
     let most = usize::try_from(MAX_THREADS).unwrap_or(0);
-    let threads = match root {
+    let threads = threads.unwrap_or_else(|| match root {
         Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
             COOPERATIVE_THREADS
-                * u32::try_from(chunks_together(program, reductions, |v| part.kernel.values[v])).unwrap_or(1)
+                * u32::try_from(chunks_together(program, &part.kernel.values, reductions, SHARED)).unwrap_or(1)
         }
         None if reductions_bytes(program, &part.kernel.values, &part.kernel.body, most) <= SHARED => MAX_THREADS,
         _ => COOPERATIVE_THREADS,
-    };
+    });
     // In a chunk, each element is computed by a single thread.
     let scratch_scope = if root.is_some() { ScratchScope::Thread } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, threads, scratch_scope);
@@ -358,5 +433,5 @@ fn kernel(program: &Program, part: &Part, name: String) -> Variant {
             Grid::one()
         }
     };
-    Variant::new(e, name, grid)
+    (e, grid)
 }

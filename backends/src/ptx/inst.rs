@@ -254,6 +254,11 @@ pub enum Op {
     LoadAtOnce { to: Reg, at: Address },
     /// `st.relaxed.gpu.global.u64 [at], from`: a word that other blocks may be reading.
     StoreAtOnce { from: Reg, at: Address },
+    /// `red.release.gpu.global.add.u64 [at], by`: what the thread has written before, and what it
+    /// knows of by barriers, is there for whoever sees the sum.
+    AddReleased { at: Address, by: Reg },
+    /// `ld.acquire.gpu.global.u64 to, [at]`: what was released with the word is there from then on.
+    LoadAcquired { to: Reg, at: Address },
     /// A branch target.
     Label(Label),
     /// An unconditional branch.
@@ -278,6 +283,101 @@ pub struct Inst {
     pub guard: Option<(Reg, bool)>,
     /// The instruction.
     pub op: Op,
+}
+
+/// A name in an instruction.
+pub enum Name<'i> {
+    /// A register.
+    Reg(&'i mut Reg),
+    /// A branch target.
+    Label(&'i mut Label),
+    /// An operand that is a special register.
+    Special(&'i mut Operand, Special),
+}
+
+impl Inst {
+    /// Calls a function with each register, branch target and special register.
+    pub fn for_each_name(&mut self, visit: &mut impl FnMut(Name<'_>)) {
+        if let Some((reg, _)) = &mut self.guard {
+            visit(Name::Reg(reg));
+        }
+        match &mut self.op {
+            Op::Plain { to, from, .. } => {
+                visit(Name::Reg(to));
+                from.iter_mut().for_each(|operand| operand.name(visit));
+            }
+            Op::Set { to, a, b, .. } => {
+                visit(Name::Reg(to));
+                [a, b].into_iter().for_each(|operand| operand.name(visit));
+            }
+            Op::Convert { to, from, .. } => {
+                visit(Name::Reg(to));
+                from.name(visit);
+            }
+            Op::Load { to: regs, at, .. } | Op::Store { from: regs, at, .. } => {
+                regs.iter_mut().for_each(|reg| visit(Name::Reg(reg)));
+                at.name(visit);
+            }
+            Op::Copy { to, from, .. } => [to, from].into_iter().for_each(|at| at.name(visit)),
+            Op::CopyWide { to, from, read } => {
+                [to, from].into_iter().for_each(|at| at.name(visit));
+                visit(Name::Reg(read));
+            }
+            Op::LoadMatrices { to, at, .. } => {
+                to.iter_mut().for_each(|reg| visit(Name::Reg(reg)));
+                at.name(visit);
+            }
+            Op::Multiply { sum, a, b, .. } => {
+                sum.iter_mut().chain(a).chain(b).for_each(|reg| visit(Name::Reg(reg)));
+            }
+            Op::ToTf32 { to, from }
+            | Op::Shuffle { to, from, .. }
+            | Op::Match { to, from }
+            | Op::Ballot { to, from }
+            | Op::Any { to, from }
+            | Op::BarrierAll { to, from } => [to, from].into_iter().for_each(|reg| visit(Name::Reg(reg))),
+            Op::CompareAndSwap { to, at, expected, new } => {
+                visit(Name::Reg(to));
+                at.name(visit);
+                [expected, new].into_iter().for_each(|operand| operand.name(visit));
+            }
+            Op::TakeTicket { to: reg, at }
+            | Op::LoadAtOnce { to: reg, at }
+            | Op::LoadAcquired { to: reg, at }
+            | Op::StoreAtOnce { from: reg, at }
+            | Op::AddReleased { by: reg, at } => {
+                visit(Name::Reg(reg));
+                at.name(visit);
+            }
+            Op::Label(label) | Op::Branch(label) => visit(Name::Label(label)),
+            Op::GroupCopies
+            | Op::AwaitGroups { .. }
+            | Op::AwaitCopies
+            | Op::Barrier
+            | Op::WarpBarrier
+            | Op::ClusterBarrier
+            | Op::Return => {}
+        }
+    }
+}
+
+impl Operand {
+    fn name(&mut self, visit: &mut impl FnMut(Name<'_>)) {
+        match self {
+            Operand::Reg(reg) => visit(Name::Reg(reg)),
+            Operand::Special(special) => {
+                let special = *special;
+                visit(Name::Special(self, special));
+            }
+            Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Own(_) | Operand::More => {}
+        }
+    }
+}
+
+impl Address {
+    fn name(&mut self, visit: &mut impl FnMut(Name<'_>)) {
+        self.base.iter_mut().for_each(|reg| visit(Name::Reg(reg)));
+    }
 }
 
 /// A kernel.

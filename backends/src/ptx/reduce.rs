@@ -6,11 +6,11 @@
 //! of elements, each thread takes such a block, and the results of neighbouring threads are joined.
 //! The first thread joins the results of all rounds by pairwise levels.
 
-use ir::nest::{BufferId, IndexId, Input, Loop, Program, Reduction, Single, Statement, ValueId};
+use ir::nest::{BufferId, IndexId, Input, Loop, Program, Reduction, Statement, ValueId};
 use ir::order::{BLOCK, Distribution, LANES, LANES_CHUNK, Scope};
 use ir::sabotage::{self, Bug};
-use ir::sched::is_flat;
-use ir::{Dtype, Order, visit};
+use ir::sched::{chunks_together, is_flat};
+use ir::{Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
@@ -18,7 +18,7 @@ use super::fold::{Levels, MergingCode, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::rows::ThreadElements;
-use ir::merging::{Fold, Merging};
+use ir::merging::Merging;
 
 pub(super) const CHUNK: i64 = LANES_CHUNK as i64;
 
@@ -116,7 +116,7 @@ impl Emitter<'_> {
             self.one_for_all(&Statement::Loop(l.clone()), &results);
             return;
         }
-        let run = if self.mapping.runs { chunks_together(self.program, reductions, |v| self.dtype(v)) } else { 1 };
+        let run = if self.mapping.runs { chunks_together(self.program, self.dtypes(), reductions, SHARED) } else { 1 };
         for reductions in passes {
             if joins {
                 self.join_chunks(l, reductions, run);
@@ -486,20 +486,6 @@ struct Shared {
 
 /// The bytes of shared memory for reductions: a little less than a block has by default.
 pub(super) const SHARED: usize = 40 << 10;
-/// The number of chunks that a block merges into one result, if it has the memory.
-const RUN: i64 = 4;
-const RUN_THREADS: u32 = RUN as u32 * LANES as u32;
-
 fn bytes_of(fold: Merging, program: &Program, threads: u32) -> usize {
     usize::try_from(fold.bytes(program)).unwrap_or(0) * threads as usize + Levels::bytes(fold, program)
-}
-
-/// The number of chunks that a block reduces to one result, for reductions by primitives. The
-/// kernel that reduces the chunks and the one that joins the results compute the same number,
-/// because it depends only on the types of the results.
-pub(super) fn chunks_together(program: &Program, reductions: &[Reduction], dtype: impl Fn(ValueId) -> Dtype) -> i64 {
-    let bytes =
-        |r: Single| bytes_of(Merging::Fold(Fold { op: r.monoid, dtype: dtype(r.result) }), program, RUN_THREADS);
-    let all: usize = reductions.iter().filter_map(Reduction::single).map(bytes).sum();
-    if all <= SHARED { RUN } else { 1 }
 }

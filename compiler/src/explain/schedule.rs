@@ -56,7 +56,8 @@ impl Report {
             let runs = kernel.body.iter().any(runs);
             let no_names = SecondaryMap::new();
             let (nest, indices) = nests::lines_and_indices(&program, &kernel, &self.sizes, &no_names, arithmetic);
-            let how = runs.then(|| how(&part.run));
+            let shared = if part.barrier.is_some() { ", in the launch of the part before" } else { "" };
+            let how = runs.then(|| how(&part.run) + shared);
             let (mut found, mut refused) = (vec![], vec![]);
             if runs {
                 (found, refused) = forms(part, &indices);

@@ -280,8 +280,8 @@ impl Form {
 
     /// The same with kernels that are written in CUDA C, as far as it covers them.
     fn by_cuda_c(&self) -> Result<ptx::Module, String> {
-        let mut module = self.for_gpu()?;
-        let scheduled = self.scheduled(Machine::PTX)?;
+        let scheduled = self.scheduled(Machine::PTX)?.apart();
+        let mut module = ptx::Module::compile(&scheduled).map_err(|error| error.to_string())?;
         let written = cuda_c::Module::new(&scheduled).map_err(|error| error.to_string())?;
         written.compile_into(&mut module, nvrtc::compile)?;
         Ok(module)

@@ -420,6 +420,55 @@ fn scans_beyond_a_window() {
     }
 }
 
+/// Parts that share a launch: reductions, what is joined, and what needs the results, in several
+/// calls with blocks that take their turns in any order, on devices of several sizes.
+#[test]
+fn parts_share_launches() {
+    let sources = [
+        "fn main(x: f32[n]) -> f32 = sum(x)",
+        "fn main(x: f32[n]) -> f32[n] {
+            let e = exp(x - max(x))
+            e / sum(e)
+        }",
+        "fn main(x: f32[n]) -> f32[n] {
+            let at = argmin(x)
+            let y = f64(x) - sum(f64(x)) / f64(n)
+            f32(y * sum(y * y)) + x[at]
+        }",
+        "fn main(x: f32[n]) -> f32[n] {
+            loop y = x, t < 3 { y / (sum(y) + 1) }
+        }",
+        "fn main(x: f32[n]) -> f32[n] {
+            let low = i64(min(x))
+            let y[i] = x[i] + x[clamp(low, 0, n - 1)] + x[low - low]
+            y
+        }",
+    ];
+    let mut shared = 0;
+    for source in sources {
+        let compiled = compile_in(source, "main", &[]).unwrap();
+        let form = &compiled.forms[0];
+        let scheduled = schedule(&form.program, Machine::PTX).unwrap();
+        shared += scheduled.parts.iter().filter(|part| part.barrier.is_some()).count();
+        for seed in 0..6 {
+            let mut runner = Runner::new(Module::compile(&scheduled).unwrap(), Emulated::new(seed), None);
+            for n in [70_001, 16_384, 16_384, 1, 5000] {
+                let x: Vec<f32> = (0..n).map(|k| (k * 7 % 1000) as f32 * 0.125 + 0.5).collect();
+                let x = Array::from_slice(&[n], &x).unwrap();
+                let inputs = [x.as_ref()];
+                let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
+                let outputs = form.program.outputs();
+                let buffer = &form.program.buffers[outputs[0]];
+                let shape = if buffer.shape.is_empty() { vec![] } else { vec![n] };
+                let mut outputs = [Array::zeros(buffer.dtype, &shape).unwrap()];
+                runner.call(&inputs, &mut outputs.each_mut().map(Array::as_mut), None).unwrap();
+                assert!(Outcome::Results(outputs.into()) == meant, "{source} {seed} {n}");
+            }
+        }
+    }
+    assert_eq!(shared, 13);
+}
+
 /// Elements that compute an array of their own with a length known only at run time: each thread
 /// has its own.
 #[test]

@@ -55,6 +55,11 @@ impl Parser<'_> {
         if self.take_word("joins") {
             joins = self.list(|p| p.index_of(&kernel))?;
         }
+        let mut barrier = None;
+        if self.take_word("behind") {
+            ["a", "barrier", "in"].iter().try_for_each(|word| self.word(word))?;
+            barrier = Some(self.buffer_use()?);
+        }
         let mut refused = vec![];
         while self.take_word("refused") {
             let strategy = self.named("a strategy", strategy)?;
@@ -69,7 +74,7 @@ impl Parser<'_> {
             variants.push(self.variant(strategy, &kernel)?);
         }
         let forms = self.forms(&kernel)?;
-        Ok(Part { of, kernel, run, joins, variants, refused, forms })
+        Ok(Part { of, kernel, run, joins, barrier, variants, refused, forms })
     }
 
     /// How loops run on a core.

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use cranelift_entity::EntityRef;
+
+use super::{Gpu, Inner, Part, Run};
 use crate::build::Values;
 use crate::linear::Linear;
 use crate::merging::Fold;
 use crate::nest::{
-    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op, Prefix, Program, Reduction, Statement,
-    Subscript, ValueId,
+    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Node, Op, Prefix, Program, Reduction, Role,
+    Statement, Subscript, ValueId,
 };
+use crate::order::LANES;
 use crate::{BinaryOp, Dtype, Order, UnaryOp, visit};
 
 /// Whether each part may recompute the statement for itself.
@@ -174,4 +178,67 @@ pub fn reductions_bytes(program: &Program, values: &Values, body: &[Statement], 
         }
     });
     bytes
+}
+
+/// The number of chunks that a block merges into one result, if it has the memory.
+pub const RUN: i64 = 4;
+
+/// The number of chunks that a block reduces to one result, for reductions by primitives. The part
+/// that reduces the chunks and the one that joins the results have the same number, because it
+/// depends only on the types of the results.
+pub fn chunks_together(program: &Program, values: &Values, reductions: &[Reduction], memory: usize) -> i64 {
+    let threads = RUN as usize * LANES;
+    let bytes: usize = reductions.iter().map(|r| reduction_bytes(program, values, r, threads)).sum();
+    if bytes <= memory { RUN } else { 1 }
+}
+
+/// The numbers of the parts that directly follow the part before them, in the tree of a program.
+pub fn followers(nodes: &[Node]) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    for (k, node) in nodes.iter().enumerate() {
+        match (node, k.checked_sub(1).map(|before| &nodes[before])) {
+            (Node::Kernel(id), Some(Node::Kernel(before))) if before.index() + 1 == id.index() => {
+                found.insert(id.index());
+            }
+            (Node::Repeat(repeat), _) => found.extend(followers(&repeat.body)),
+            (Node::Kernel(_) | Node::Exit { .. }, _) => {}
+        }
+    }
+    found
+}
+
+/// Whether a part can be one of several in a launch: blocks of [`RUN`] groups of threads run it,
+/// each any share of it, and without scratch, which would be as large as the grid.
+pub fn shares_launches(program: &Program, gpu: Gpu, part: &Part) -> bool {
+    let Part { kernel, run, variants, .. } = part;
+    let loads = visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body));
+    let scratch = loads.into_iter().any(|id| program.buffers[id].role == Role::Scratch);
+    let fits = match (run, variants.as_slice()) {
+        (Run::Chunks { .. }, _) => matches!(part.root(), Some((_, Statement::Loop(l)))
+            if chunks_together(program, &kernel.values, l.kind.reductions(), gpu.reductions) == RUN),
+        (Run::Whole, _) => {
+            let threads = RUN as usize * LANES;
+            !part.joins.is_empty()
+                && reductions_bytes(program, &kernel.values, &kernel.body, threads) <= gpu.reductions
+        }
+        (Run::Ranges, [only]) => {
+            let threads = RUN * LANES as i64;
+            only.inner == Inner::Alone
+                && only.at_most.is_empty()
+                && only.stages.is_empty()
+                && only.threads() > 0
+                && threads % only.threads() == 0
+        }
+        (
+            Run::Ranges
+            | Run::Transpose(_)
+            | Run::Strips { .. }
+            | Run::Blocks { .. }
+            | Run::HandOff(_)
+            | Run::Relay(_)
+            | Run::Tiles(_),
+            _,
+        ) => false,
+    };
+    fits && !scratch
 }
