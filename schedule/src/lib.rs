@@ -19,7 +19,7 @@
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //! | `strategies` | lays loops out on the units of a GPU |
-//! | `launches` | puts parts that follow a reduction into its launch |
+//! | `join` | lets the last block of a GPU join the results of chunks |
 //! | `forms` | chooses which loops of a core run in vectors |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
@@ -37,8 +37,8 @@ pub mod columns;
 pub mod forms;
 pub mod forward;
 pub mod jam;
+pub mod join;
 pub mod keyed;
-pub mod launches;
 mod maker;
 pub mod pipeline;
 pub mod prepare;

@@ -15,7 +15,7 @@ use crate::columns::columns;
 use crate::forms::forms;
 use crate::forward::forward;
 use crate::jam::jam;
-use crate::launches::launches;
+use crate::join::join;
 use crate::maker::operations;
 use crate::prepare::prepare;
 use crate::split::split;
@@ -44,7 +44,7 @@ pub const SPLITS: [(&str, Pass); 7] = [
     ("columns", columns),
     ("transpose", transpose),
     ("strategies", strategies),
-    ("launches", launches),
+    ("join", join),
     ("forms", forms),
 ];
 

@@ -298,14 +298,11 @@ impl Builder {
         self.push(Op::StoreAtOnce { from, at });
     }
 
-    /// Adds to a word, behind all that the thread has written or waited for.
-    pub(super) fn add_released(&mut self, at: Address, by: Reg) {
-        self.push(Op::AddReleased { at, by });
-    }
-
-    /// Loads a word, before all that the thread reads from then on.
-    pub(super) fn load_acquired(&mut self, to: Reg, at: Address) {
-        self.push(Op::LoadAcquired { to, at });
+    /// Counts a block that has written its results, and returns how many have been counted before.
+    pub(super) fn count_in_order(&mut self, at: Address) -> Reg {
+        let to = self.reg(Class::B64);
+        self.push(Op::CountInOrder { to, at });
+        to
     }
 
     pub(super) fn barrier(&mut self) {

@@ -5,15 +5,12 @@ use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
 use ir::order::{SCAN_CHUNK, Scope};
-use ir::sched::{
-    self, Axis, Fill, Inner, Machine, Part, RUN, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes,
-};
+use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes};
 use ir::{Origin, Size};
 
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
-use super::inst::Function;
-use super::link::{self, Alone};
+use super::last::{Code, in_last_block};
 use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::state::{ScratchScope, SyncScope};
@@ -38,11 +35,12 @@ pub struct Module {
 pub(super) struct Kernel {
     /// The index of the program's kernel that it belongs to.
     pub(super) of: usize,
-    /// A call launches the first variant with a guard that holds.
+    /// A call launches the first variant with a guard that holds. There is none if the launch before
+    /// runs the part.
     pub(super) variants: Vec<Variant>,
-    /// Whether it performs checks even if its loop has no iterations, so that it must be launched
-    /// then too.
-    pub(super) checks: bool,
+    /// Whether it performs checks, or joins results, even if its loop has no iterations, so that it
+    /// must be launched then too.
+    pub(super) runs_anyway: bool,
     /// The source locations of its operations.
     origins: Vec<Origin>,
 }
@@ -69,17 +67,6 @@ pub(super) struct Variant {
     pub(super) at_most: Vec<(Size, i64)>,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,
-    /// The blocks of each part, if several share the launch.
-    pub(super) turns: Vec<Turns>,
-}
-
-/// The blocks that a part would have in a launch of its own.
-pub(super) struct Turns {
-    pub(super) grid: Grid,
-    /// The threads of each.
-    pub(super) threads: u32,
-    /// See [`Kernel::checks`].
-    pub(super) checks: bool,
 }
 
 /// The rows that a variant is for: those that the layout fits, if the device has enough shared
@@ -144,24 +131,23 @@ impl Module {
     /// Compiles such a program with the given precision.
     pub fn compile_with(scheduled: &Scheduled, math: Math) -> Result<Module, CompileError> {
         check(scheduled, Machine::PTX)?;
-        let program = &scheduled.program;
+        let Scheduled { program, parts, .. } = scheduled;
         let (mut kernels, mut cleared) = (vec![], vec![]);
-        for launch in scheduled.launches() {
-            let turns = launch.get(1).and_then(|part| part.barrier);
-            cleared.extend(turns);
-            for (place, part) in launch.iter().enumerate() {
-                let name = format!("kernel{}", kernels.len());
-                let variants = match turns {
-                    None => variants_of(program, part, math, &name),
-                    Some(turns) if place == 0 => vec![together(program, launch, turns, name)],
-                    Some(_) => vec![],
-                };
-                if let Run::Relay(relay) = part.run {
-                    cleared.push(relay.buffer);
-                }
-                let parts = if turns.is_some() { launch } else { std::slice::from_ref(part) };
-                let origins = parts.iter().flat_map(|part| part.kernel.origins.clone()).collect();
-                kernels.push(Kernel { of: part.of.as_u32() as usize, variants, checks: checks(part), origins });
+        for (number, part) in parts.iter().enumerate() {
+            let name = format!("kernel{number}");
+            let next = parts.get(number + 1).and_then(|next| Some((next, next.last?)));
+            let variants = match next {
+                Some((next, ended)) => vec![and_last(program, part, next, ended, name)],
+                None if part.last.is_some() => vec![],
+                None => variants_of(program, part, math, &name),
+            };
+            // The results of no chunks are joined too.
+            let faults = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
+            let origins = part.kernel.origins.clone();
+            kernels.push(Kernel { of: part.of.as_u32() as usize, variants, runs_anyway: faults || next.is_some(), origins });
+            match part.run {
+                Run::Relay(relay) => cleared.push(relay.buffer),
+                _ => cleared.extend(part.last),
             }
         }
         Ok(Module { program: program.clone(), kernels, cleared })
@@ -183,7 +169,6 @@ impl Module {
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
             at_most: vec![],
             rows: None,
-            turns: vec![],
         }];
     }
 
@@ -229,12 +214,11 @@ impl Variant {
     fn new(e: Emitter<'_>, name: String, grid: Grid) -> Variant {
         let scratch_scope = e.mapping.scratch_scope;
         let columns = e.strip_shape.map(|shape| shape.width);
-        let (function, arguments) = e.finish(name);
-        Variant { scratch_scope, columns, ..Variant::of(function, arguments, grid) }
+        Variant { scratch_scope, columns, ..Variant::of(e.finish(name), grid) }
     }
 
     /// A variant with this code, without scratch.
-    fn of(function: Function, arguments: Vec<Argument>, grid: Grid) -> Variant {
+    fn of((function, arguments): Code, grid: Grid) -> Variant {
         let target = if function.cluster.is_some() { Target::Sm90 } else { Target::Sm80 };
         let (text, shared, threads) = (function.to_string(), function.shared, function.threads);
         Variant {
@@ -250,7 +234,6 @@ impl Variant {
             threads,
             at_most: vec![],
             rows: None,
-            turns: vec![],
         }
     }
 }
@@ -283,25 +266,13 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     variants
 }
 
-/// Whether a part performs checks even if its loop has no iterations.
-fn checks(part: &Part) -> bool {
-    part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault))
-}
-
-/// Parts that share a launch.
-fn together(program: &Program, launch: &[Part], counts: BufferId, name: String) -> Variant {
-    let (mut alone, mut turns) = (vec![], vec![]);
-    for part in launch {
-        let (e, grid) = match (part.root(), part.variants.first()) {
-            (Some((before, Statement::Loop(l))), Some(layout)) => lay_out(program, part, (before, l), layout),
-            _ => kernel(program, part, Some(RUN as u32 * COOPERATIVE_THREADS)),
-        };
-        let (function, arguments) = e.finish(name.clone());
-        turns.push(Turns { grid, threads: function.threads, checks: checks(part) });
-        alone.push(Alone { function, arguments });
-    }
-    let (function, arguments) = link::link(name, &alone, counts);
-    Variant { turns, ..Variant::of(function, arguments, Grid::one()) }
+/// A part in chunks, with the part that its last block runs.
+fn and_last(program: &Program, part: &Part, last: &Part, ended: BufferId, name: String) -> Variant {
+    let (e, grid) = kernel(program, part, None);
+    let (scratch_scope, threads) = (e.mapping.scratch_scope, e.mapping.threads);
+    let first = e.finish(name.clone());
+    let second = kernel(program, last, Some(threads)).0.finish(name);
+    Variant { scratch_scope, ..Variant::of(in_last_block((&first, &second), ended), grid) }
 }
 
 /// A long scan.
@@ -359,22 +330,6 @@ fn laid_out(
     layout: &sched::Variant,
     name: String,
 ) -> Variant {
-    let (e, grid) = lay_out(program, part, (before, l), layout);
-    let rows = layout.row().map(|row| Rows {
-        layout: row.clone(),
-        of_block: layout.threads() / row.most_threads(),
-        staged: row.staged_bytes(program),
-    });
-    Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
-}
-
-/// The code of a part with such a loop.
-fn lay_out<'a>(
-    program: &'a Program,
-    part: &'a Part,
-    (before, l): (&[Statement], &Loop),
-    layout: &sched::Variant,
-) -> (Emitter<'a>, Grid) {
     let threads = u32::try_from(layout.threads()).unwrap_or(MAX_THREADS);
     let unit = layout.row().map(Row::unit);
     let scratch_scope = match (&layout.inner, unit) {
@@ -390,11 +345,16 @@ fn lay_out<'a>(
     }
     e.laid_out(before, l, layout);
     let grid = Grid::of(l, layout, e.mapping.cluster);
-    (e, grid)
+    let rows = layout.row().map(|row| Rows {
+        layout: row.clone(),
+        of_block: layout.threads() / row.most_threads(),
+        staged: row.staged_bytes(program),
+    });
+    Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
 }
 
-/// The code of a part that no strategy has laid out: in chunks, or in a single block. A launch of
-/// several parts says how many threads a block has.
+/// The code of a part that no strategy has laid out, in chunks, or in a single block: with this many
+/// threads, or as many as suit it best.
 fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Emitter<'a>, Grid) {
     let (root, results) = (part.root(), part.run.results());
     // A single block combines partial results, which profits from more threads.

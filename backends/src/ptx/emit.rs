@@ -39,11 +39,6 @@ pub enum Argument {
     Multiples(Vec<(Size, i64)>),
     /// 1 if the product of the sizes is at most 2^31, else 0. Then 32-bit arithmetic suffices.
     Small(Vec<Size>),
-    /// The blocks that a part has, by its number in a launch of several, and how many of them a
-    /// block of the launch runs at once, if it has as many threads.
-    Blocks(usize),
-    /// See [`Argument::Blocks`].
-    BlocksAtOnce(usize),
     /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
     /// factor in the low half, and in the high half by how much the product is shifted.
     Reciprocal(Size),

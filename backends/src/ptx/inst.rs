@@ -254,11 +254,9 @@ pub enum Op {
     LoadAtOnce { to: Reg, at: Address },
     /// `st.relaxed.gpu.global.u64 [at], from`: a word that other blocks may be reading.
     StoreAtOnce { from: Reg, at: Address },
-    /// `red.release.gpu.global.add.u64 [at], by`: what the thread has written before, and what it
-    /// knows of by barriers, is there for whoever sees the sum.
-    AddReleased { at: Address, by: Reg },
-    /// `ld.acquire.gpu.global.u64 to, [at]`: what was released with the word is there from then on.
-    LoadAcquired { to: Reg, at: Address },
+    /// `atom.acq_rel.gpu.global.add.u64 to, [at], 1`: the number of blocks that have been counted
+    /// before. What these have written then is there.
+    CountInOrder { to: Reg, at: Address },
     /// A branch target.
     Label(Label),
     /// An unconditional branch.
@@ -291,12 +289,10 @@ pub enum Name<'i> {
     Reg(&'i mut Reg),
     /// A branch target.
     Label(&'i mut Label),
-    /// An operand that is a special register.
-    Special(&'i mut Operand, Special),
 }
 
 impl Inst {
-    /// Calls a function with each register, branch target and special register.
+    /// Calls a function with each register and branch target.
     pub fn for_each_name(&mut self, visit: &mut impl FnMut(Name<'_>)) {
         if let Some((reg, _)) = &mut self.guard {
             visit(Name::Reg(reg));
@@ -342,10 +338,9 @@ impl Inst {
                 [expected, new].into_iter().for_each(|operand| operand.name(visit));
             }
             Op::TakeTicket { to: reg, at }
+            | Op::CountInOrder { to: reg, at }
             | Op::LoadAtOnce { to: reg, at }
-            | Op::LoadAcquired { to: reg, at }
-            | Op::StoreAtOnce { from: reg, at }
-            | Op::AddReleased { by: reg, at } => {
+            | Op::StoreAtOnce { from: reg, at } => {
                 visit(Name::Reg(reg));
                 at.name(visit);
             }
@@ -363,13 +358,8 @@ impl Inst {
 
 impl Operand {
     fn name(&mut self, visit: &mut impl FnMut(Name<'_>)) {
-        match self {
-            Operand::Reg(reg) => visit(Name::Reg(reg)),
-            Operand::Special(special) => {
-                let special = *special;
-                visit(Name::Special(self, special));
-            }
-            Operand::Int(_) | Operand::F32(_) | Operand::F64(_) | Operand::Own(_) | Operand::More => {}
+        if let Operand::Reg(reg) = self {
+            visit(Name::Reg(reg));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The PTX engine: compiles verified programs for CUDA devices, one launch per part of a kernel, or
-//! for several that follow each other, for any sizes.
+//! The PTX engine: compiles verified programs for CUDA devices, a launch for each part of a
+//! kernel, or for two of them, for any sizes.
 //!
 //! `compile` selects a form for each part and generates its variants; `plan` picks the variants for
 //! the sizes of a call and lays out memory, and `run` has a [`Device`] execute the plan. This
@@ -14,7 +14,7 @@
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
-//! | `link` | several parts in one launch |
+//! | `last` | what joins the results of chunks, in the last block of their launch |
 //! | `scan`, `relay` | scans; long ones in chunks, with a block that relays what is before each |
 //! | `rows`, `staging` | rows in registers, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
@@ -36,8 +36,8 @@ mod factor;
 mod fast_division;
 mod fold;
 mod inst;
+mod last;
 mod layout;
-mod link;
 mod loops;
 mod mma;
 mod ordered;

@@ -8,7 +8,7 @@ use ir::Size;
 use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Node, Program, Role};
 
-use super::compile::{Grid, Kernel, Module, Rows, Variant};
+use super::compile::{Kernel, Module, Rows, Variant};
 use super::emit::Argument;
 use super::run::Facts;
 use super::state::ScratchScope;
@@ -25,11 +25,6 @@ const SOME_BLOCKS: i64 = 1024;
 /// The maximum number of threads in small blocks that have scratch: about as many as a device runs
 /// at once.
 const SOME_THREADS: i64 = 1 << 18;
-/// The threads that a multiprocessor holds, as far as launches of several parts count on it.
-const THREADS_AT_ONCE: u32 = 2048;
-/// The turns at a part that each block of such a launch takes, about. With more of them, blocks end
-/// at times closer to each other; each costs a barrier.
-const TURNS_OF_BLOCK: i64 = 4;
 /// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
@@ -209,7 +204,7 @@ impl Layout<'_> {
         let Layout { program, binding, memory, buffers, in_tree: places } = self;
         let value = |size: &Size| binding.number(size);
         let Some(variant) = kernel.variant(&value, facts) else { return Ok(None) };
-        let blocks = variant.blocks(&value, kernel.checks, facts);
+        let blocks = variant.blocks(&value, kernel.runs_anyway);
         if blocks == 0 {
             return Ok(None);
         }
@@ -245,11 +240,6 @@ impl Layout<'_> {
                     // 32-bit divisions suffice below 2^31.
                     let product = sizes.iter().try_fold(1i64, |product, size| product.checked_mul(value(size).max(0)));
                     Word::Number(product.is_some_and(|product| product <= 1 << 31).into())
-                }
-                Argument::Blocks(number) => Word::Number(variant.blocks_of(*number, &value).cast_unsigned()),
-                Argument::BlocksAtOnce(number) => {
-                    let all = variant.launched_for(*number, &value);
-                    Word::Number((all / (i64::from(blocks) * TURNS_OF_BLOCK)).max(1).cast_unsigned())
                 }
                 Argument::Reciprocal(size) => Word::Number(reciprocal(value(size))),
             });
@@ -299,8 +289,7 @@ fn reciprocal(divisor: i64) -> u64 {
 }
 
 impl Kernel {
-    /// The first variant that fits the sizes and the device. The last variant fits all. A part in
-    /// the launch of another has none.
+    /// The first variant that fits the sizes and the device. The last variant fits all.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> Option<&Variant> {
         let fits = |v: &&Variant| {
             let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);
@@ -334,26 +323,16 @@ impl Variant {
         u32::try_from(layout.threads(value(&layout.length)) * of_block).unwrap_or(self.threads)
     }
 
-    /// The blocks of a part, by its number in the launch, if it were launched alone.
-    fn blocks_of(&self, number: usize, value: &impl Fn(&Size) -> i64) -> i64 {
-        self.turns.get(number).map_or(0, |turns| turns.grid.blocks(value).unwrap_or(SOME_BLOCKS).max(turns.checks.into()))
-    }
-
-    /// The blocks of the launch that have as many threads as those.
-    fn launched_for(&self, number: usize, value: &impl Fn(&Size) -> i64) -> i64 {
-        let together = self.turns.get(number).map_or(1, |turns| i64::from(self.threads / turns.threads));
-        let blocks = self.blocks_of(number, value);
-        blocks / together + i64::from(blocks % together > 0)
-    }
-
     /// The number of blocks.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64, checks: bool, facts: Facts) -> u32 {
-        if !self.turns.is_empty() {
-            // More blocks than the device can hold would find nothing left to do.
-            let most = facts.multiprocessors * (THREADS_AT_ONCE / self.threads);
-            let wanted = (0..self.turns.len()).map(|number| self.launched_for(number, value)).max().unwrap_or(0);
-            return u32::try_from(wanted).map_or(most, |wanted| wanted.min(most));
-        }
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool) -> u32 {
+        let iterations = |extents: &Option<Vec<Size>>| {
+            extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
+        };
+        let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
+        let blocks =
+            self.grid.axes.iter().try_fold(1i64, |blocks, (extents, each)| {
+                iterations(extents).map(|n| blocks.saturating_mul(of(n, *each)))
+            });
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {
@@ -362,22 +341,9 @@ impl Variant {
         };
         // A grid of clusters is limited and counted in whole clusters.
         let together = i64::from(self.grid.cluster);
-        let blocks = self.grid.blocks(value).unwrap_or(SOME_BLOCKS).clamp(checks.into(), most / together) * together;
+        let blocks = blocks.unwrap_or(SOME_BLOCKS).clamp(runs_anyway.into(), most / together) * together;
         let others = if blocks > 0 { self.grid.others } else { 0 };
         u32::try_from(blocks + others).unwrap_or(0)
-    }
-}
-
-impl Grid {
-    /// The number of blocks that take iterations, if it does not depend on data.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64) -> Option<i64> {
-        let iterations = |extents: &Option<Vec<Size>>| {
-            extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
-        };
-        let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
-        self.axes.iter().try_fold(1i64, |blocks, (extents, each)| {
-            iterations(extents).map(|n| blocks.saturating_mul(of(n, *each)))
-        })
     }
 }
 

@@ -135,11 +135,8 @@ impl Display for Op {
             Op::StoreAtOnce { from, at } => {
                 write!(f, "st.relaxed.gpu.global.u64 {}, %r{}", In(Space::Global, at), from.index())
             }
-            Op::AddReleased { at, by } => {
-                write!(f, "red.release.gpu.global.add.u64 {}, %r{}", In(Space::Global, at), by.index())
-            }
-            Op::LoadAcquired { to, at } => {
-                write!(f, "ld.acquire.gpu.global.u64 %r{}, {}", to.index(), In(Space::Global, at))
+            Op::CountInOrder { to, at } => {
+                write!(f, "atom.acq_rel.gpu.global.add.u64 %r{}, {}, 1", to.index(), In(Space::Global, at))
             }
             Op::Branch(label) => write!(f, "bra $L{}", label.index()),
             Op::Barrier => f.write_str("bar.sync 0"),

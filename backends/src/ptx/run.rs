@@ -59,8 +59,6 @@ pub struct Facts {
     pub shared: usize,
     /// The newest code that it runs.
     pub target: Target,
-    /// The number of its multiprocessors. Any number gives the same results.
-    pub multiprocessors: u32,
 }
 
 /// A launch of a kernel.

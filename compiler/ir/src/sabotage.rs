@@ -141,7 +141,7 @@ bugs! {
     PtxNan = "ptx", "a NaN does not differ from itself";
     PtxRounding = "ptx", "halves are cut off, not rounded to even";
     PtxPrefix = "ptx", "a prefix misses the element before it";
-    PtxGridBarrier = "ptx", "the parts of a launch do not wait for the turns of those before";
+    PtxLastBlock = "ptx", "the first block that ends its chunk joins the results, not the last one";
     PtxRelay = "ptx", "what is before a window of a scan's chunks is passed on behind it too";
     PtxScanStep = "ptx", "a scan on one thread misses a step of its group";
     PtxEdge = "ptx", "a contraction writes past the edge of its result";

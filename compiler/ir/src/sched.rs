@@ -37,8 +37,8 @@ use crate::{Dtype, Size};
 pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
 pub use query::{
-    LEVELS, RUN, STATE, Shared, chunks_together, divides, followers, extreme, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks,
-    reduction_bytes, reductions_bytes, register_bytes, shares_launches, single_prefixes,
+    LEVELS, RUN, STATE, Shared, chunks_together, divides, ends_in_last_block, extreme, in_lanes, is_flat, is_scalar, may_repeat, prefixes_in_chunks,
+    reduction_bytes, reductions_bytes, register_bytes, single_prefixes,
 };
 pub use row::{Beyond, Fill, Row, Staged};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};
@@ -71,10 +71,10 @@ pub struct Part {
     pub run: Run,
     /// Loops over results of chunks or blocks. Their reductions combine these.
     pub joins: Vec<IndexId>,
-    /// If it runs in the launch of the part before it, when all blocks have ended that one: the
-    /// buffer in which they count. It has [`TURNS`] words for each part of the launch, and is
-    /// cleared before the first launch; no launch has to clear it again.
-    pub barrier: Option<BufferId>,
+    /// If the last block that ends the part before it runs it too: the word in which the blocks of
+    /// all launches are counted. It is cleared before the first launch, and no launch has to clear
+    /// it again.
+    pub last: Option<BufferId>,
     /// Where the iterations of its loops run, if a strategy has laid them out. Otherwise the engine
     /// decides.
     pub variants: Vec<Variant>,
@@ -84,10 +84,6 @@ pub struct Part {
     /// the engine decides.
     pub forms: Vec<LoopForm>,
 }
-
-/// The words of a part in a launch of several: the turns that blocks have taken, and those that they
-/// have ended, in all launches.
-pub const TURNS: i64 = 2;
 
 /// How a part runs. If the last statement runs in a special way, those before it define scalars,
 /// which every piece computes for itself.
@@ -208,14 +204,9 @@ impl Scheduled {
         });
     }
 
-    /// The parts, those of each launch together.
-    pub fn launches(&self) -> impl Iterator<Item = &[Part]> {
-        self.parts.chunk_by(|_, next| next.barrier.is_some())
-    }
-
-    /// The program with a launch for each part.
+    /// The same with a launch for each part.
     pub fn apart(mut self) -> Scheduled {
-        self.parts.iter_mut().for_each(|part| part.barrier = None);
+        self.parts.iter_mut().for_each(|part| part.last = None);
         self
     }
 
@@ -228,7 +219,7 @@ impl Scheduled {
 impl Part {
     /// A part that no strategy has laid out yet.
     pub fn new(of: KernelId, kernel: Kernel, run: Run, joins: Vec<IndexId>) -> Part {
-        Part { of, kernel, run, joins, barrier: None, variants: vec![], refused: vec![], forms: vec![] }
+        Part { of, kernel, run, joins, last: None, variants: vec![], refused: vec![], forms: vec![] }
     }
 
     /// Another part of the same kernel.

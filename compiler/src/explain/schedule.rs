@@ -56,8 +56,8 @@ impl Report {
             let runs = kernel.body.iter().any(runs);
             let no_names = SecondaryMap::new();
             let (nest, indices) = nests::lines_and_indices(&program, &kernel, &self.sizes, &no_names, arithmetic);
-            let shared = if part.barrier.is_some() { ", in the launch of the part before" } else { "" };
-            let how = runs.then(|| how(&part.run) + shared);
+            let last = if part.last.is_some() { ", by the last block of the part before" } else { "" };
+            let how = runs.then(|| how(&part.run) + last);
             let (mut found, mut refused) = (vec![], vec![]);
             if runs {
                 (found, refused) = forms(part, &indices);

@@ -47,8 +47,7 @@ impl Device for Emulated {
     }
 
     fn facts(&self) -> Facts {
-        let target = if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 };
-        Facts { shared: SHARED, target, multiprocessors: 1 + (self.seed / 2 % 3) as u32 }
+        Facts { shared: SHARED, target: if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 } }
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, String> {

@@ -55,10 +55,10 @@ impl Parser<'_> {
         if self.take_word("joins") {
             joins = self.list(|p| p.index_of(&kernel))?;
         }
-        let mut barrier = None;
-        if self.take_word("behind") {
-            ["a", "barrier", "in"].iter().try_for_each(|word| self.word(word))?;
-            barrier = Some(self.buffer_use()?);
+        let mut last = None;
+        if self.take_word("in") {
+            ["the", "last", "block", "by"].iter().try_for_each(|word| self.word(word))?;
+            last = Some(self.buffer_use()?);
         }
         let mut refused = vec![];
         while self.take_word("refused") {
@@ -74,7 +74,7 @@ impl Parser<'_> {
             variants.push(self.variant(strategy, &kernel)?);
         }
         let forms = self.forms(&kernel)?;
-        Ok(Part { of, kernel, run, joins, barrier, variants, refused, forms })
+        Ok(Part { of, kernel, run, joins, last, variants, refused, forms })
     }
 
     /// How loops run on a core.

@@ -16,8 +16,8 @@ impl fmt::Display for Scheduled {
         let printer = Printer::new(program);
         for part in parts {
             write!(f, "part @{} of {}: {}", name(&part.kernel.name), part.of, run(&printer, &part.run))?;
-            let barrier = part.barrier.map(|id| format!(" behind a barrier in {}", printer.buffer_name(id)));
-            writeln!(f, "{}{}", joins(part), barrier.unwrap_or_default())?;
+            let last = part.last.map(|id| format!(" in the last block by {}", printer.buffer_name(id)));
+            writeln!(f, "{}{}", joins(part), last.unwrap_or_default())?;
             for (strategy, refusal) in &part.refused {
                 writeln!(f, "  refused {}: {}", strategy.name(), refusal.name())?;
             }

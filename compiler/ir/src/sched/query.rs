@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cranelift_entity::EntityRef;
-
-use super::{Gpu, Inner, Part, Run};
+use super::{Part, Run};
 use crate::build::Values;
 use crate::linear::Linear;
 use crate::merging::Fold;
 use crate::nest::{
-    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Node, Op, Prefix, Program, Reduction, Role,
+    Block, BufferId, IndexId, Input, Kernel, Law, Loop, LoopKind, Merge, Op, Prefix, Program, Reduction, Role,
     Statement, Subscript, ValueId,
 };
 use crate::order::LANES;
@@ -192,53 +190,13 @@ pub fn chunks_together(program: &Program, values: &Values, reductions: &[Reducti
     if bytes <= memory { RUN } else { 1 }
 }
 
-/// The numbers of the parts that directly follow the part before them, in the tree of a program.
-pub fn followers(nodes: &[Node]) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
-    for (k, node) in nodes.iter().enumerate() {
-        match (node, k.checked_sub(1).map(|before| &nodes[before])) {
-            (Node::Kernel(id), Some(Node::Kernel(before))) if before.index() + 1 == id.index() => {
-                found.insert(id.index());
-            }
-            (Node::Repeat(repeat), _) => found.extend(followers(&repeat.body)),
-            (Node::Kernel(_) | Node::Exit { .. }, _) => {}
-        }
-    }
-    found
-}
-
-/// Whether a part can be one of several in a launch: blocks of [`RUN`] groups of threads run it,
-/// each any share of it, and without scratch, which would be as large as the grid.
-pub fn shares_launches(program: &Program, gpu: Gpu, part: &Part) -> bool {
-    let Part { kernel, run, variants, .. } = part;
-    let loads = visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body));
-    let scratch = loads.into_iter().any(|id| program.buffers[id].role == Role::Scratch);
-    let fits = match (run, variants.as_slice()) {
-        (Run::Chunks { .. }, _) => matches!(part.root(), Some((_, Statement::Loop(l)))
-            if chunks_together(program, &kernel.values, l.kind.reductions(), gpu.reductions) == RUN),
-        (Run::Whole, _) => {
-            let threads = RUN as usize * LANES;
-            !part.joins.is_empty()
-                && reductions_bytes(program, &kernel.values, &kernel.body, threads) <= gpu.reductions
-        }
-        (Run::Ranges, [only]) => {
-            let threads = RUN * LANES as i64;
-            only.inner == Inner::Alone
-                && only.at_most.is_empty()
-                && only.stages.is_empty()
-                && only.threads() > 0
-                && threads % only.threads() == 0
-        }
-        (
-            Run::Ranges
-            | Run::Transpose(_)
-            | Run::Strips { .. }
-            | Run::Blocks { .. }
-            | Run::HandOff(_)
-            | Run::Relay(_)
-            | Run::Tiles(_),
-            _,
-        ) => false,
-    };
-    fits && !scratch
+/// Whether the last block that ends a part can run the next one too: what joins the results of the
+/// same kernel, without scratch, which blocks would have in other places.
+pub fn ends_in_last_block(program: &Program, before: &Part, part: &Part) -> bool {
+    let accesses = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
+    let scratch = accesses.into_iter().any(|id| program.buffers[id].role == Role::Scratch);
+    matches!((&before.run, &part.run), (Run::Chunks { .. }, Run::Whole))
+        && before.of == part.of
+        && !part.joins.is_empty()
+        && !scratch
 }

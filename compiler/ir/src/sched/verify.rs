@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, TURNS, Tail, Tiles, Transpose,
-    Variant, followers, is_scalar, prefixes_in_chunks, shares_launches, single_prefixes,
+    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
+    ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -19,15 +19,10 @@ type Result<T = ()> = std::result::Result<T, VerifyError>;
 pub fn verify(scheduled: &Scheduled) -> Result {
     crate::verify::verify(&scheduled.as_program())?;
     let mut last = None;
-    let followers = followers(&scheduled.program.body);
-    for launch in scheduled.launches() {
-        let checker = |part| Checker { program: &scheduled.program, part };
-        launch.iter().try_for_each(|part| checker(part).shares(&scheduled.machine, launch))?;
-    }
-    for (number, part) in scheduled.parts.iter().enumerate() {
+    let mut before = None;
+    for part in &scheduled.parts {
         let checker = Checker { program: &scheduled.program, part };
-        let follows = part.barrier.is_none() || followers.contains(&number);
-        checker.hold(follows, "shares the launch of a part that it does not follow")?;
+        checker.ends(&scheduled.machine, before.replace(part))?;
         if last > Some(part.of) {
             return checker.fail("stands behind a part of a later kernel");
         }
@@ -67,17 +62,12 @@ impl<'s> Checker<'s> {
         self.hold(fits, &format!("runs in a way that {} has not", machine.name))
     }
 
-    /// If it is one of several parts of a launch: all blocks can run it, and they count in one
-    /// buffer, which has words for each part.
-    fn shares(&self, machine: &Machine, launch: &[Part]) -> Result {
-        let [_, second, ..] = launch else { return self.hold(self.part.barrier.is_none(), "is the first of its launch") };
-        let fits = machine.gpu.is_some_and(|gpu| shares_launches(self.program, gpu, self.part));
-        self.hold(fits, "is no part that shares launches")?;
-        let Some(turns) = second.barrier else { return Ok(()) };
-        self.hold(launch[1..].iter().all(|part| part.barrier == Some(turns)), "counts turns in another buffer")?;
-        self.temporary(turns, Dtype::U64)?;
-        let words = Size::constant(TURNS * i64::try_from(launch.len()).unwrap_or(0));
-        self.hold(self.program.buffers[turns].shape == [words], "has another number of words for its turns")
+    /// If the last block of the part before it runs it: that block can.
+    fn ends(&self, machine: &Machine, before: Option<&Part>) -> Result {
+        let Some(ended) = self.part.last else { return Ok(()) };
+        let can = before.is_some_and(|before| ends_in_last_block(self.program, before, self.part));
+        self.hold(can && machine.gpu.is_some(), "cannot run in the last block of the part before")?;
+        self.temporary(ended, Dtype::U64)
     }
 
     fn run(&self, machine: &Machine) -> Result {
