@@ -14,6 +14,8 @@ use crate::{CompileError, Function, Options, RunError};
 
 /// The shared memory that a block has on every device that the kernels are made for.
 const SHARED: usize = 99 << 10;
+/// The multiprocessors that the number of blocks suits, where it matters. Any device runs them.
+const MULTIPROCESSORS: u32 = 128;
 
 /// The reason why the launches cannot be described.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub(crate) fn describe(
         values => values?,
     };
     let inputs = inputs(program, &values)?;
-    let facts = Facts { shared: SHARED, target: module.target() };
+    let facts = Facts { shared: SHARED, target: module.target(), multiprocessors: MULTIPROCESSORS };
     let context = Context { source: &lowered.source, program, signature: &lowered.signature };
     let plan = module.plan_for(&inputs, facts).map_err(|e| LaunchError::Run(context.cpu(e, &inputs)))?;
     let binding = Binding::new(program, &inputs).map_err(|e| LaunchError::Run(context.bind(e, &inputs)))?;

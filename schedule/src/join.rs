@@ -14,9 +14,7 @@ pub fn join(scheduled: &mut Scheduled, choice: &mut Choice) {
     }
     for number in 1..parts.len() {
         let [before, part] = &mut parts[number - 1..=number] else { continue };
-        if matches!(before.run, Run::Chunks { .. })
-            && ends_in_last_block(program, before, part)
-            && choice.grants(true)
+        if matches!(before.run, Run::Chunks { .. }) && ends_in_last_block(program, before, part) && choice.grants(true)
         {
             let name = format!("{}.{}.ended", part.kernel.name, program.buffers.len());
             let shape = vec![Size::constant(1)];

@@ -181,6 +181,7 @@ impl Gpu {
             } else {
                 ptx::Target::Sm80
             },
+            multiprocessors: u32::try_from(facts.multiprocessors).unwrap_or(1),
         };
         Ok(Gpu { context, stream, facts, order, pool, limits, lost: OnceLock::new(), codes, staging })
     }

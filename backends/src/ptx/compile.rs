@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
 use ir::order::{SCAN_CHUNK, Scope};
-use ir::sched::{self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes};
+use ir::sched::{
+    self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes,
+};
 use ir::{Origin, Size};
 
 use super::contract::Tiled;
@@ -86,6 +88,9 @@ pub(super) struct Grid {
     pub(super) cluster: u32,
     /// Blocks that take no iterations.
     pub(super) others: i64,
+    /// Whether there are at most as many as the device runs at once, so that each takes several
+    /// iterations.
+    pub(super) at_once: bool,
 }
 
 /// The blocks of a kernel of another compiler.
@@ -103,7 +108,7 @@ pub(crate) struct Blocks {
 impl Grid {
     /// Blocks that take this many iterations each.
     fn each(extents: Option<Vec<Size>>, each: i64) -> Grid {
-        Grid { axes: vec![(extents, each)], cluster: 1, others: 0 }
+        Grid { axes: vec![(extents, each)], ..Grid::one() }
     }
 
     /// That of a loop that is laid out.
@@ -112,12 +117,13 @@ impl Grid {
             let of = |index| l.dims.iter().find(|(other, _)| other == index)?.1.as_size().cloned();
             axis.indices.iter().map(of).collect::<Option<Vec<Size>>>()
         };
-        Grid { axes: layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect(), cluster, others: 0 }
+        let axes = layout.axes.iter().map(|axis| (extents(axis), axis.of_block())).collect();
+        Grid { axes, cluster, ..Grid::one() }
     }
 
     /// A single block.
     fn one() -> Grid {
-        Grid { axes: vec![], cluster: 1, others: 0 }
+        Grid { axes: vec![], cluster: 1, others: 0, at_once: false }
     }
 }
 
@@ -144,7 +150,12 @@ impl Module {
             // The results of no chunks are joined too.
             let faults = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
             let origins = part.kernel.origins.clone();
-            kernels.push(Kernel { of: part.of.as_u32() as usize, variants, runs_anyway: faults || next.is_some(), origins });
+            kernels.push(Kernel {
+                of: part.of.as_u32() as usize,
+                variants,
+                runs_anyway: faults || next.is_some(),
+                origins,
+            });
             match part.run {
                 Run::Relay(relay) => cleared.push(relay.buffer),
                 _ => cleared.extend(part.last),
@@ -163,7 +174,7 @@ impl Module {
             shared: 0,
             more: 0,
             arguments: arguments.to_vec(),
-            grid: Grid { axes: blocks.axes.clone(), cluster: 1, others: blocks.others },
+            grid: Grid { axes: blocks.axes.clone(), others: blocks.others, ..Grid::one() },
             scratch_scope: if blocks.together { ScratchScope::Block } else { ScratchScope::Thread },
             columns: None,
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
@@ -272,6 +283,8 @@ fn and_last(program: &Program, part: &Part, last: &Part, ended: BufferId, name: 
     let (scratch_scope, threads) = (e.mapping.scratch_scope, e.mapping.threads);
     let first = e.finish(name.clone());
     let second = kernel(program, last, Some(threads)).0.finish(name);
+    // Each block counts once, which takes as long as several loads.
+    let grid = Grid { at_once: true, ..grid };
     Variant { scratch_scope, ..Variant::of(in_last_block((&first, &second), ended), grid) }
 }
 

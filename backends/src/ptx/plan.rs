@@ -25,6 +25,8 @@ const SOME_BLOCKS: i64 = 1024;
 /// The maximum number of threads in small blocks that have scratch: about as many as a device runs
 /// at once.
 const SOME_THREADS: i64 = 1 << 18;
+/// The threads that a multiprocessor runs at once, if they have few registers.
+const THREADS_AT_ONCE: u32 = 2048;
 /// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
@@ -204,7 +206,7 @@ impl Layout<'_> {
         let Layout { program, binding, memory, buffers, in_tree: places } = self;
         let value = |size: &Size| binding.number(size);
         let Some(variant) = kernel.variant(&value, facts) else { return Ok(None) };
-        let blocks = variant.blocks(&value, kernel.runs_anyway);
+        let blocks = variant.blocks(&value, kernel.runs_anyway, facts);
         if blocks == 0 {
             return Ok(None);
         }
@@ -296,11 +298,7 @@ impl Kernel {
             let rows = |rows: &Rows| rows.layout.fits(value(&rows.layout.length)) && memory();
             v.at_most.iter().all(|(size, most)| value(size) <= *most) && v.rows.as_ref().is_none_or(rows)
         };
-        self.variants
-            .iter()
-            .filter(|v| v.target <= facts.target)
-            .find(fits)
-            .or(self.variants.last())
+        self.variants.iter().filter(|v| v.target <= facts.target).find(fits).or(self.variants.last())
     }
 }
 
@@ -324,7 +322,7 @@ impl Variant {
     }
 
     /// The number of blocks.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool) -> u32 {
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool, facts: Facts) -> u32 {
         let iterations = |extents: &Option<Vec<Size>>| {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
         };
@@ -336,6 +334,7 @@ impl Variant {
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {
+            None if self.grid.at_once => i64::from(facts.multiprocessors * (THREADS_AT_ONCE / self.threads).max(1)),
             None => i64::from(i32::MAX),
             Some(_) => SOME_BLOCKS.max(SOME_THREADS / i64::from(self.threads(value))),
         };

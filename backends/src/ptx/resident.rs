@@ -114,7 +114,7 @@ mod tests {
             Ok(None)
         }
         fn facts(&self) -> Facts {
-            Facts { shared: 0, target: Target::Sm80 }
+            Facts { shared: 0, target: Target::Sm80, multiprocessors: 1 }
         }
         fn allocate(&mut self, _: usize) -> Result<u64, ()> {
             Ok(512)

@@ -59,6 +59,8 @@ pub struct Facts {
     pub shared: usize,
     /// The newest code that it runs.
     pub target: Target,
+    /// The number of its multiprocessors. Results do not depend on it.
+    pub multiprocessors: u32,
 }
 
 /// A launch of a kernel.

@@ -20,7 +20,7 @@ pub struct Emulated {
 
 impl Emulated {
     /// The seed chooses the order in which blocks and warps take turns, and the kind of device: one
-    /// with an odd seed has clusters.
+    /// with an odd seed has clusters, and it has one to three multiprocessors.
     pub fn new(seed: u64) -> Emulated {
         Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed }
     }
@@ -47,7 +47,8 @@ impl Device for Emulated {
     }
 
     fn facts(&self) -> Facts {
-        Facts { shared: SHARED, target: if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 } }
+        let target = if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 };
+        Facts { shared: SHARED, target, multiprocessors: 1 + (self.seed / 2 % 3) as u32 }
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, String> {

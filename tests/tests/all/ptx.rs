@@ -468,7 +468,7 @@ fn last_blocks_join_chunks() {
             }
         }
     }
-    assert_eq!(last, 8);
+    assert_eq!(last, 7);
 }
 
 /// Elements that compute an array of their own with a length known only at run time: each thread
