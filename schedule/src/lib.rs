@@ -19,6 +19,7 @@
 //! | `columns` | splits reductions down columns, and finds loops that run in strips of columns |
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //! | `strategies` | lays loops out on the units of a GPU |
+//! | `descend` | lets parts begin at the end of arrays, which is still in the cache |
 //! | `join` | lets the last block of a GPU join the results of chunks |
 //! | `forms` | chooses which loops of a core run in vectors |
 //!
@@ -34,6 +35,7 @@ pub mod borders;
 pub mod carry;
 pub mod checks;
 pub mod columns;
+pub mod descend;
 pub mod forms;
 pub mod forward;
 pub mod jam;

@@ -12,6 +12,7 @@ use crate::borders::borders;
 use crate::carry::carry;
 use crate::checks::hoist;
 use crate::columns::columns;
+use crate::descend::descend;
 use crate::forms::forms;
 use crate::forward::forward;
 use crate::jam::jam;
@@ -38,12 +39,13 @@ pub const REWRITES: [(&str, Pass); 7] = [
 ];
 
 /// The passes that split the kernels into parts, with their names.
-pub const SPLITS: [(&str, Pass); 7] = [
+pub const SPLITS: [(&str, Pass); 8] = [
     ("tile", tile),
     ("split", split),
     ("columns", columns),
     ("transpose", transpose),
     ("strategies", strategies),
+    ("descend", descend),
     ("join", join),
     ("forms", forms),
 ];

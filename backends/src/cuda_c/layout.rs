@@ -166,7 +166,8 @@ impl Writer<'_> {
         let range = self.range(l, &l.dims);
         let (block, threads) = (axis.of_block(), layout.threads());
         let times = axis.count(|scope| scope == Scope::Register);
-        self.line(&format!("const long long first = blockIdx.x * {block}LL, end = first + {block};"));
+        let own = if layout.descending { "(gridDim.x - 1 - blockIdx.x)" } else { "blockIdx.x" };
+        self.line(&format!("const long long first = {own} * {block}LL, end = first + {block};"));
         let mut whole = format!("end <= {}", range.total);
         if let Tail::Single(unless) = &layout.tail
             && !unless.is_empty()

@@ -115,7 +115,12 @@ impl Emitter<'_> {
         let threads = i64::from(self.mapping.threads);
         let width = i64::try_from(vectors.width).expect("a small number");
         let (turn, run) = (threads * width, threads * width * vectors.vectors_per_thread);
-        let block = self.special(Special::Ctaid);
+        let mut block = self.special(Special::Ctaid);
+        if layout.descending {
+            let blocks = self.special(Special::Nctaid);
+            let last = self.b().op2(Opcode::Sub, Type::S64, blocks, 1);
+            block = self.b().op2(Opcode::Sub, Type::S64, last, block);
+        }
         let base = self.b().op2(Opcode::Mul, Type::S64, block, run);
         let aligned = (!vectors.multiples.is_empty()).then(|| {
             let aligned = self.argument(Argument::Multiples(vectors.multiples.to_vec()));

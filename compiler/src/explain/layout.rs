@@ -58,6 +58,7 @@ pub(super) fn refusals(part: &Part) -> Vec<String> {
 fn way(variant: &Variant, length: Option<i64>) -> String {
     let threads = variant.threads();
     let block = format!("{threads} threads a block");
+    let end = if variant.descending { ", from the end of the arrays" } else { "" };
     let of = |scope: Scope| variant.axes.iter().map(|axis| axis.count(|other| other == scope)).product::<i64>();
     match &variant.inner {
         Inner::Alone if let [stage, ..] = variant.stages.as_slice() => {
@@ -68,8 +69,8 @@ fn way(variant: &Variant, length: Option<i64>) -> String {
         Inner::Alone => match (of(Scope::Vector), of(Scope::Register)) {
             (1, 1) => format!("one iteration a thread, {block}"),
             (1, rows) => format!("{rows} rows of a column a thread, {block}"),
-            (width, 1) => format!("{width} neighbours a thread, {block}"),
-            (width, times) => format!("{times} times {width} neighbours a thread, {block}"),
+            (width, 1) => format!("{width} neighbours a thread, {block}{end}"),
+            (width, times) => format!("{times} times {width} neighbours a thread, {block}{end}"),
         },
         Inner::Together(one) => match variant.axes.first().map_or(1, Axis::of_block) {
             1 => format!("one iteration a block of {threads} threads"),

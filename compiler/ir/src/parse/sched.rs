@@ -143,9 +143,10 @@ impl Parser<'_> {
             stages.push(Stage { loads, axes: self.layout(kernel)?, padding });
             self.mark("}")?;
         }
+        let descending = self.take_word("descending");
         let resident = if self.take_word("resident") { Some(self.number()?) } else { None };
         self.mark("}")?;
-        Ok(Variant { strategy, at_most, axes, inner, tail, stages, resident })
+        Ok(Variant { strategy, at_most, axes, inner, tail, stages, resident, descending })
     }
 
     /// Sizes, each with some words and a number.

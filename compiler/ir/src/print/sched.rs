@@ -63,7 +63,7 @@ fn form(part: &Part, form: &Form) -> String {
 
 /// A way to run a part.
 fn variant(printer: &Printer<'_>, part: &Part, variant: &Variant) -> String {
-    let Variant { strategy, at_most, axes, inner, tail, stages, resident } = variant;
+    let Variant { strategy, at_most, axes, inner, tail, stages, resident, descending } = variant;
     let levels = |levels: &[Level]| list(levels, ToString::to_string);
     let axis = |axis: &Axis| format!("axis {}: {}", indices(part, &axis.indices), levels(&axis.levels));
     let numbers = |word: &str, sizes: &[(Size, i64)]| {
@@ -110,6 +110,9 @@ fn variant(printer: &Printer<'_>, part: &Part, variant: &Variant) -> String {
         lines.push(format!("stage {} padding {} {{", list(&stage.loads, ToString::to_string), stage.padding));
         lines.extend(stage.axes.iter().map(|a| format!("  {}", axis(a))));
         lines.push("}".to_owned());
+    }
+    if *descending {
+        lines.push("descending".to_owned());
     }
     lines.extend(resident.map(|blocks| format!("resident {blocks}")));
     let lines: String = lines.into_iter().map(|line| format!("    {line}\n")).collect();

@@ -38,6 +38,8 @@ pub struct Variant {
     /// The number of blocks that have to fit on a multiprocessor at once, if code should be
     /// selected for that.
     pub resident: Option<u32>,
+    /// Whether the first block has the last iterations.
+    pub descending: bool,
 }
 
 /// Who runs an iteration of the parallel loop, with the loops that it contains.
@@ -177,7 +179,16 @@ impl Variant {
     /// A variant for all sizes. One thread runs an iteration.
     pub fn new(strategy: Strategy, axes: Vec<Axis>) -> Variant {
         let (at_most, stages) = (vec![], vec![]);
-        Variant { strategy, at_most, axes, inner: Inner::Alone, tail: Tail::Masked, stages, resident: None }
+        Variant {
+            strategy,
+            at_most,
+            axes,
+            inner: Inner::Alone,
+            tail: Tail::Masked,
+            stages,
+            resident: None,
+            descending: false,
+        }
     }
 
     /// The most threads of a block.

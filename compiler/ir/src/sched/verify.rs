@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Tail, Tiles, Transpose, Variant,
-    ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
+    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Tail, Tiles, Transpose,
+    Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -178,6 +178,8 @@ impl<'s> Checker<'s> {
         if let Tail::Single(unless) = &variant.tail {
             self.hold(unless.iter().all(|(_, of)| *of > 0), "needs a size to be a multiple of less than 1")?;
         }
+        let follows = !variant.descending || variant.strategy == Strategy::Vectors;
+        self.hold(follows, "descends, which only vectors do")?;
         if let Some(row) = variant.row() {
             self.row(l, row)?;
         }
