@@ -9,8 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, forms, forward, jam, prepare, schedule_with, split, strategies, tile,
-    transpose,
+    across, borders, carry, checks, columns, descend, forms, forward, jam, join, prepare, schedule_with, split,
+    strategies, tile, transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.
@@ -88,6 +88,16 @@ fn checks_go_before_their_loop() {
 fn a_sum_runs_in_chunks() {
     let sum = program("input 0 %x: f32[n] output 0 %y: f32", SUM);
     assert_snapshot!(after(&[split::split], &sum, Machine::CPU));
+}
+
+/// The last block joins them, and what reads the same array after that begins at its end.
+#[test]
+fn the_last_block_joins_chunks() {
+    let arrays = "input 0 %x: f32[n] temp %s: f32 output 0 %y: f32[n]";
+    let share = "} kernel @share { parallel i < n { v0 = load %x[i] v1 = load %s[] v2 = div v0, v1 store %y[i], v2 }";
+    let share = program(arrays, &(SUM.replace("%y", "%s") + share));
+    let passes: &[Pass] = &[split::split, strategies::strategies, descend::descend, join::join];
+    assert_snapshot!(after(passes, &share, Machine::PTX));
 }
 
 #[test]

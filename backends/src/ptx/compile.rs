@@ -37,8 +37,8 @@ pub struct Module {
 pub(super) struct Kernel {
     /// The index of the program's kernel that it belongs to.
     pub(super) of: usize,
-    /// A call launches the first variant with a guard that holds. There is none if the launch before
-    /// runs the part.
+    /// A call launches the first variant with a guard that holds. There is none if the launch
+    /// before runs the part.
     pub(super) variants: Vec<Variant>,
     /// Whether it performs checks, or joins results, even if its loop has no iterations, so that it
     /// must be launched then too.
@@ -366,8 +366,8 @@ fn laid_out(
     Variant { at_most: layout.at_most.clone(), rows, ..Variant::new(e, name, grid) }
 }
 
-/// The code of a part that no strategy has laid out, in chunks, or in a single block: with this many
-/// threads, or as many as suit it best.
+/// The code of a part that no strategy has laid out, in chunks, or in a single block: with this
+/// many threads, or as many as suit it best.
 fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Emitter<'a>, Grid) {
     let (root, results) = (part.root(), part.run.results());
     // A single block combines partial results, which profits from more threads.

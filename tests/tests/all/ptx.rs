@@ -420,8 +420,8 @@ fn scans_beyond_a_window() {
     }
 }
 
-/// What joins the results of chunks, in the last block of their launch: in several calls, with
-/// blocks that end in any order.
+/// The last block of a launch joins the results of its chunks: in several calls, with blocks that
+/// end in any order.
 #[test]
 fn last_blocks_join_chunks() {
     let sources = [
