@@ -70,17 +70,7 @@ impl Writer<'_> {
         if !self.checked.exprs[*body].ty.is_scalar() || !self.is_elementwise(*body, indices, &mut whole) || !whole {
             return false;
         }
-        let plain = |subscript: &Subscript| {
-            matches!(self.checked.exprs[subscript.value].kind, Kind::Index(_) | Kind::Constant(_) | Kind::Size(_))
-        };
-        let mut reads = 0;
-        for (user, expr) in &self.checked.exprs {
-            match &expr.kind {
-                Kind::Access { array, at } if *array == id && self.uses[user] > 0 && at.iter().all(plain) => reads += 1,
-                _ => {}
-            }
-        }
-        reads == self.uses[id]
+        self.reads[id] == self.uses[id]
     }
 
     /// Whether all accesses of an expression with these indices have the last ones of them as their

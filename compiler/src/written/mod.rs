@@ -20,7 +20,7 @@ mod number;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Subscript};
 
 use crate::check::{Signature, names};
 use expr::Text;
@@ -34,6 +34,9 @@ const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "loo
 
 /// Beyond this many operations, an expression that is used twice is a `let`.
 const SHORT: usize = 6;
+
+/// No expression has more operations than this, written out.
+const LONGEST: usize = 20_000;
 
 /// The text of a function, in the one style.
 pub fn write(checked: &Checked) -> Result<String, Unwritten> {
@@ -68,6 +71,10 @@ struct Writer<'c> {
     checked: &'c Checked,
     /// How often each expression is used.
     uses: SecondaryMap<ExprId, usize>,
+    /// How often each array is read at indices, constants and sizes alone.
+    reads: SecondaryMap<ExprId, usize>,
+    /// The expressions that are the body of an array.
+    bodies: BTreeSet<ExprId>,
     /// The number of operations of each expression, without those of `let`s.
     weights: SecondaryMap<ExprId, usize>,
     /// The indices that each expression mentions and does not bind, ascending.
@@ -91,10 +98,20 @@ impl<'c> Writer<'c> {
     fn new(checked: &'c Checked) -> Writer<'c> {
         let mut uses: SecondaryMap<ExprId, usize> = SecondaryMap::new();
         let mut free: SecondaryMap<ExprId, Vec<IndexId>> = SecondaryMap::new();
+        let mut reads: SecondaryMap<ExprId, usize> = SecondaryMap::new();
+        let mut bodies = BTreeSet::new();
+        let plain = |subscript: &Subscript| {
+            matches!(checked.exprs[subscript.value].kind, Kind::Index(_) | Kind::Constant(_) | Kind::Size(_))
+        };
         checked.results.iter().for_each(|(_, id)| uses[*id] += 1);
         for (id, expr) in checked.exprs.iter().rev() {
             if uses[id] > 0 {
                 checked.for_each_operand(&expr.kind, |operand| uses[operand] += 1);
+                match &expr.kind {
+                    Kind::Access { array, at } if at.iter().all(plain) => reads[*array] += 1,
+                    Kind::Comprehension { body, .. } => _ = bodies.insert(*body),
+                    _ => {}
+                }
             }
         }
         for (id, expr) in &checked.exprs {
@@ -124,6 +141,8 @@ impl<'c> Writer<'c> {
         Writer {
             checked,
             uses,
+            reads,
+            bodies,
             weights: SecondaryMap::new(),
             free,
             lets: BTreeMap::new(),
@@ -138,9 +157,12 @@ impl<'c> Writer<'c> {
     /// Makes an expression a `let` if it is to be one.
     fn define(&mut self, id: ExprId) -> Result<(), Unwritten> {
         let expr = &self.checked.exprs[id];
-        let mut weight = 1;
-        self.checked.for_each_operand(&expr.kind, |operand| weight += self.weights[operand]);
+        let mut weight = 1usize;
+        self.checked.for_each_operand(&expr.kind, |operand| weight = weight.saturating_add(self.weights[operand]));
         self.weights[id] = weight;
+        if weight > LONGEST {
+            return Err(Unwritten("an expression that is too long, under a condition or an end that needs it there"));
+        }
         let is_array = !expr.ty.is_scalar() && !matches!(expr.kind, Kind::Param(_));
         let alone = expr.guard == Checked::TOP
             && self.free[id].iter().all(|index| self.checked.indices[*index].extent.as_size().is_some());
@@ -171,10 +193,9 @@ impl<'c> Writer<'c> {
 
     /// Whether an array is only the body of another one, which is written with the indices of both.
     fn is_part(&self, id: ExprId) -> bool {
-        let is_body = |user: &ir::checked::Expr| matches!(user.kind, Kind::Comprehension { body, .. } if body == id);
         matches!(self.checked.exprs[id].kind, Kind::Comprehension { .. })
             && self.uses[id] == 1
-            && self.checked.exprs.iter().any(|(user, expr)| self.uses[user] > 0 && is_body(expr))
+            && self.bodies.contains(&id)
     }
 
     fn let_(&mut self, id: ExprId) -> Result<(), Unwritten> {

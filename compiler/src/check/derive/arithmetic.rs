@@ -147,6 +147,15 @@ impl Checker<'_> {
         self.arena.node(Kind::If { condition, then, otherwise }, Type::scalar(self.arena.dtype(value)), here)
     }
 
+    /// The condition and the value of an expression that is 0 otherwise.
+    pub(super) fn selected_part(&self, id: ExprId) -> Option<(ExprId, bool, ExprId)> {
+        match self.arena.out.exprs[id].kind {
+            Kind::If { condition, then, otherwise } if self.is_zero(otherwise) => Some((condition, true, then)),
+            Kind::If { condition, then, otherwise } if self.is_zero(then) => Some((condition, false, otherwise)),
+            _ => None,
+        }
+    }
+
     /// A scalar in another type of floats.
     pub(super) fn converted(&mut self, value: ExprId, dtype: Dtype, here: Here) -> ExprId {
         if self.arena.dtype(value) == dtype {

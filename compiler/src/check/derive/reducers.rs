@@ -54,6 +54,12 @@ impl Checker<'_> {
             }
             _ => {}
         }
+        if let Some((condition, holds, inner)) = self.selected_part(value)
+            && is_same(condition)
+        {
+            let sum = self.sum(Body { over, filter, value: inner }, here)?;
+            return Some(self.only_if(condition, sum, holds, here));
+        }
         if filter.is_some() {
             return self.reduction(reducer("sum")?, Body { over, filter, value }, None, here);
         }

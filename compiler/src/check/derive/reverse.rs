@@ -322,17 +322,22 @@ impl<'c, 'a> Reverse<'c, 'a> {
         let shape = self.checker.arena.ty(like).shape.clone();
         let axes = self.checker.arena.axis_indices(&shape, here.span);
         let at: Vec<IndexId> = indices.iter().chain(&axes).copied().collect();
-        let scalar = |checker: &Checker<'_>, id: ExprId| checker.arena.ty(id).is_scalar();
-        let element = match self.checker.arena.out.exprs[array].kind.clone() {
-            Kind::Comprehension { indices: own, body }
-                if scalar(self.checker, body)
-                    && (!self.reduces(like) || !own.iter().any(|i| self.checker.arena.free(body).contains(i))) =>
-            {
-                let at = at.iter().map(|index| self.checker.arena.index_node(*index, here)).collect::<Vec<_>>();
-                let mut place = Place::new(own.into_iter().zip(at).collect(), here.guard, here);
-                self.checker.copy(body, &mut place)?
+        let whole = at.iter().map(|index| Affine::index(*index)).collect();
+        let Kind::Comprehension { indices: own, body } = self.checker.arena.out.exprs[array].kind.clone() else {
+            let element = self.checker.arena.element(array, whole, here);
+            return Some(self.checker.arena.comprehension(axes, element, here));
+        };
+        let at = at.iter().map(|index| self.checker.arena.index_node(*index, here)).collect::<Vec<_>>();
+        let is_same = !own.iter().any(|index| self.checker.arena.free(body).contains(index));
+        let mut place = Place::new(own.into_iter().zip(at).collect(), here.guard, here);
+        let element = match self.checker.selected_part(body) {
+            _ if is_same || !self.reduces(like) => self.checker.copy(body, &mut place)?,
+            Some((condition, holds, _)) => {
+                let condition = self.checker.copy(condition, &mut place)?;
+                let element = self.checker.arena.element(array, whole, here);
+                self.checker.only_if(condition, element, holds, here)
             }
-            _ => self.checker.arena.element(array, at.into_iter().map(Affine::index).collect(), here),
+            None => self.checker.arena.element(array, whole, here),
         };
         Some(self.checker.arena.comprehension(axes, element, here))
     }

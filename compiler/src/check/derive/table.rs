@@ -50,8 +50,12 @@ impl Checker<'_> {
         })
     }
 
-    /// A change after a slope.
+    /// A change after a slope. Where there is no change, the slope may have no value.
     pub(super) fn follow(&mut self, slope: Slope, change: ExprId, here: Here) -> ExprId {
+        if let Some((condition, holds, inner)) = self.selected_part(change) {
+            let inner = self.follow(slope, inner, here);
+            return self.only_if(condition, inner, holds, here);
+        }
         match slope {
             Slope::Zero | Slope::Unknown => self.zero_like(change, here),
             Slope::One => change,

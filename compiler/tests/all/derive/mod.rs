@@ -217,3 +217,49 @@ fn a_derivative_reads_as_if_written_by_hand() {
     assert_eq!(kernels(&gradient), kernels(&by_hand));
     assert_eq!(kernels(&gradient), 3);
 }
+
+/// The derivative of `f` in its only parameter, at some numbers.
+fn at(source: &str, dtype: Dtype, numbers: &[f64]) -> (Dtype, Vec<f64>) {
+    let source = format!("{source}\nfn gradient(x: {dtype}[n]) = grad[x](f(x))");
+    let elements: Vec<Scalar> = numbers.iter().map(|n| interp::scalar::cast(dtype, Scalar::F64(*n))).collect();
+    let input = Array::from_scalars(dtype, &[numbers.len()], &elements).unwrap();
+    let found = run(&checked(&source, "gradient"), &[input]).unwrap_or_else(|| panic!("{source} runs"));
+    (found[0].dtype(), (0..found[0].len()).map(|k| float(&found[0], k)).collect())
+}
+
+#[test]
+fn at_kinks_a_derivative_is_defined() {
+    for (body, numbers, expected) in [
+        ("sum(abs(x))", &[-1.0, 0.0, 2.0][..], &[-1.0, 0.0, 1.0][..]),
+        ("sum(relu(x))", &[-1.0, 0.0, 2.0], &[0.0, 0.0, 1.0]),
+        ("sum(max(x, 1))", &[0.0, 1.0, 2.0], &[0.0, 1.0, 1.0]),
+        ("sum(min(1, x))", &[0.0, 1.0, 2.0], &[1.0, 0.0, 0.0]),
+        ("sum(clamp(x, 0, 1))", &[-1.0, 0.0, 0.5, 1.0, 2.0], &[0.0, 1.0, 1.0, 1.0, 0.0]),
+        ("max(x)", &[1.0, 3.0, 3.0], &[0.0, 1.0, 0.0]),
+        ("min(x)", &[1.0, 1.0, 3.0], &[1.0, 0.0, 0.0]),
+        ("prod(x)", &[2.0, 0.0, 3.0], &[0.0, 6.0, 0.0]),
+        ("prod(x)", &[0.0, 0.0, 3.0], &[0.0, 0.0, 0.0]),
+        ("sum(x ^ 2.0)", &[0.0, 1.0], &[0.0, 2.0]),
+        ("sum(floor(x) + round(x))", &[0.5, 1.5], &[0.0, 0.0]),
+        // The branch that is not taken has no value.
+        ("sum(if x > 0 then sqrt(x) else 0)", &[0.0, 4.0], &[0.0, 0.25]),
+        ("sum(select(x > 0, log(x), 0))", &[0.0, 4.0], &[0.0, 0.25]),
+        ("sum[i where x[i] > 0](1 / x[i])", &[0.0, 2.0], &[0.0, -0.25]),
+        ("sum(x)", &[], &[]),
+        ("max(x) + prod(x)", &[], &[]),
+    ] {
+        let source = format!("fn f(x: f64[n]) = {body}");
+        let (_, found) = at(&source, Dtype::F64, numbers);
+        assert_eq!(found, expected, "{body} at {numbers:?}");
+    }
+}
+
+#[test]
+fn the_derivative_in_a_storage_type_is_of_the_type_that_it_is_computed_in() {
+    for (dtype, wide) in
+        [(Dtype::F16, Dtype::F32), (Dtype::Bf16, Dtype::F32), (Dtype::F32, Dtype::F32), (Dtype::F64, Dtype::F64)]
+    {
+        let source = format!("fn f(x: {dtype}[n]) = sum(x * x) + {wide}({dtype}(sum(x)))");
+        assert_eq!(at(&source, dtype, &[1.0, 2.0]), (wide, vec![3.0, 5.0]), "{dtype}");
+    }
+}
