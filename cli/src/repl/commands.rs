@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use fuseloop::files::{self, Packing, Place};
 use fuseloop::session::{LAST, Subject, is_name};
-use fuseloop::{BenchError, Emit, ExplainError, Session, errors, reference};
+use fuseloop::{BenchError, Emit, ExplainError, Folder, Program, Session, errors, reference};
 
 use super::{Next, Repl, choices, show};
 use crate::arguments;
@@ -25,7 +25,7 @@ pub struct Command {
 }
 
 /// In the order in which `:help` lists them.
-pub const COMMANDS: [Command; 22] = [
+pub const COMMANDS: [Command; 23] = [
     Command {
         name: "help",
         takes: "[NAME]",
@@ -43,6 +43,12 @@ pub const COMMANDS: [Command; 22] = [
         takes: "EXPR [SIZE=N ...]",
         does: "what fused, what did not and why; all of it with --all, and how it runs with --schedule",
         run: explain,
+    },
+    Command {
+        name: "grad",
+        takes: "FUNCTION [NAME ...]",
+        does: "its derivative in some parameters, or in all of floats, as a program",
+        run: grad,
     },
     Command {
         name: "ir",
@@ -356,6 +362,17 @@ fn not_explained(error: ExplainError, subject: &Subject) -> Failure {
         ExplainError::Compile(error) => Failure::Compile(error),
         error => Failure::usage(format!("{error}\n  {}", subject.signature())),
     }
+}
+
+fn grad(repl: &mut Repl, text: &str) -> Result<String, Failure> {
+    let mut names = text.split_whitespace().map(|name| name.trim_matches(',').to_owned());
+    let Some(function) = names.next() else { return Err(Failure::usage("which function: `:grad loss w`")) };
+    let of: Vec<String> = names.collect();
+    if !repl.session.functions().any(|signature| signature.name == function) {
+        return Err(Failure::usage(format!("there is no function `{function}` here: define or `:load` it")));
+    }
+    let source = repl.session.source(Path::new(""));
+    Ok(Program::gradient(source, Some(&Folder::default()), &function, &of)?)
 }
 
 fn emit(repl: &mut Repl, text: &str, emit: Emit) -> Result<String, Failure> {
