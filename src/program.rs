@@ -151,7 +151,7 @@ impl Program {
     /// use fuseloop::Program;
     ///
     /// let text = Program::gradient("fn f(x: f32[n]) = sum(x * x)", None, "f", &[])?;
-    /// assert_eq!(text, "fn f_grad(x: f32[n]) -> f32[n] = x + x\n");
+    /// assert_eq!(text, "fn f_grad(x: f32[n]) -> f32[n] = 2 * x\n");
     /// # Ok::<(), fuseloop::Errors>(())
     /// ```
     pub fn gradient(

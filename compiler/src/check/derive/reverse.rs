@@ -164,9 +164,15 @@ impl<'c, 'a> Reverse<'c, 'a> {
         share.context.iter().copied().filter(|index| !stays.contains(index)).collect()
     }
 
-    /// The indices that a node depends on, and those that these end at.
+    /// The indices that a node depends on, itself or by the branch that it stands in, and those that
+    /// these end at.
     fn around(&self, id: ExprId) -> Vec<IndexId> {
-        self.checker.arena.bounded_by(self.checker.arena.free(id))
+        let arena = &self.checker.arena;
+        let mut indices = arena.free(id).to_vec();
+        for branch in arena.branches(arena.out.exprs[id].guard) {
+            indices.extend(branch.condition.iter().flat_map(|(condition, _)| arena.free(*condition)));
+        }
+        arena.bounded_by(&indices)
     }
 
     /// A share outside the branches that its node does not stand in: it is 0 where they are not

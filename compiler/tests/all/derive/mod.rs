@@ -263,3 +263,57 @@ fn the_derivative_in_a_storage_type_is_of_the_type_that_it_is_computed_in() {
         assert_eq!(at(&source, dtype, &[1.0, 2.0]), (wide, vec![3.0, 5.0]), "{dtype}");
     }
 }
+
+/// The corpus and the examples: whatever has a derivative has the same bits fused, and written.
+#[test]
+fn derivatives_of_the_corpus_agree() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = vec![];
+    for folder in ["tests/programs", "examples"] {
+        let entries = std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        files.extend(entries.filter(|path| path.extension().is_some_and(|ending| ending == "fl")));
+    }
+    files.sort();
+    let (mut derived, mut written, mut wrong) = (0, 0, vec![]);
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let Ok(file) = grammar::parse(&text) else { continue };
+        for function in &file.functions {
+            let part = |start: u32, end: u32| &text[start as usize..end as usize];
+            let params = function.params.iter().map(|p| (&p.name.text, part(p.ty.span.start, p.ty.span.end)));
+            let declared: Vec<String> = params.map(|(name, ty)| format!("{name}: {ty}")).collect();
+            let names: Vec<&str> = function.params.iter().map(|p| p.name.text.as_str()).collect();
+            let called = format!("{}({})", function.name.text, names.join(", "));
+            for value in [format!("sum({called} * {called})"), called] {
+                let source = format!("{text}\nfn total_of_it({}) = {value}", declared.join(", "));
+                let Ok(file) = grammar::parse(&source) else { continue };
+                let Ok(gradient) = check_gradient(&file, "total_of_it", &[]) else { continue };
+                derived += 1;
+                match std::panic::catch_unwind(|| is_the_same(&source, gradient)) {
+                    Ok(is_written) => written += usize::from(is_written),
+                    Err(_) => wrong.push(format!("{}: {}", path.display(), value)),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(derived > 100 && written > 90, "{derived} derivatives, {written} written");
+}
+
+/// Compares a derivative with itself fused, and written and read again, if it can be.
+fn is_the_same(source: &str, gradient: Checked) -> bool {
+    let written = compiler::written::write(&gradient).ok().map(|text| {
+        let file = grammar::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
+        let written = check(&file, "total_of_it_grad");
+        written.unwrap_or_else(|errors| panic!("{source}\n{errors:?}\n{text}"))
+    });
+    let case = Case { of: gradient.clone(), change: gradient.clone(), gradient, floats: vec![] };
+    for (seed, lengths) in LENGTHS.iter().enumerate().take(2) {
+        let inputs = case.inputs(*lengths, seed);
+        let found = run(&case.gradient, &inputs);
+        if let (Some(written), true) = (&written, found.is_some()) {
+            assert_eq!(run(written, &inputs), found, "{source}");
+        }
+    }
+    written.is_some()
+}
