@@ -3,7 +3,7 @@
 use ir::checked::{ExprId, Factor, IndexId, Kind, Sorted, Subscript};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
-use super::{Unwritten, Writer};
+use super::{OTHER_ORDER, Unwritten, Writer};
 
 /// How tightly expressions bind, the loosest first.
 pub const LOOSE: u8 = 0;
@@ -86,7 +86,10 @@ impl Writer<'_> {
             Kind::Math(function, list) => self.call(function.name(), list),
             Kind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise),
             Kind::Access { array, at } => self.access(*array, at),
-            Kind::Reduce { op, over, body, prefix, by, .. } => {
+            Kind::Reduce { op, over, body, prefix, by, order } => {
+                if !self.keeps_order(*body, over, *order) {
+                    return Err(OTHER_ORDER);
+                }
                 let depth = self.scope.len();
                 self.open(over);
                 let parts: Vec<ExprId> = by.iter().map(Factor::expr).chain([*body]).collect();

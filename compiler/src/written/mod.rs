@@ -11,16 +11,19 @@
 //! | `lifted` | elementwise arrays without indices |
 //! | `binder` | indices: their names, and whether their ends must be written |
 //! | `number` | constants, sizes and affine integers |
+//! | `order` | the order of sums, which depends on the accesses in the text |
 
 mod binder;
 mod expr;
 mod lifted;
 mod number;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
 use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Subscript};
+use ir::nest::{Symbol, SymbolSource};
 
 use crate::check::{Signature, names};
 use expr::Text;
@@ -38,9 +41,21 @@ const SHORT: usize = 6;
 /// No expression has more operations than this, written out.
 const LONGEST: usize = 20_000;
 
+/// A sum would be added up in another order.
+const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would not have");
+
 /// The text of a function, in the one style.
 pub fn write(checked: &Checked) -> Result<String, Unwritten> {
-    let mut writer = Writer::new(checked);
+    match written(checked, true) {
+        // An array for a scalar has other subscripts than what it is computed from.
+        Err(OTHER_ORDER) => written(checked, false),
+        result => result,
+    }
+}
+
+/// The text of a function. With `arrays`, scalars that depend on indices may become arrays.
+fn written(checked: &Checked, arrays: bool) -> Result<String, Unwritten> {
+    let mut writer = Writer::new(checked, arrays);
     let ids: Vec<ExprId> = checked.exprs.keys().filter(|id| writer.uses[*id] > 0).collect();
     for id in ids {
         writer.define(id)?;
@@ -54,11 +69,14 @@ pub fn write(checked: &Checked) -> Result<String, Unwritten> {
     let params: Vec<String> = signature.params.iter().map(|slot| format!("{}: {}", slot.name, slot.ty())).collect();
     let types: Vec<String> = signature.results.iter().map(|slot| slot.ty()).collect();
     let types = if let [one] = types.as_slice() { one.clone() } else { format!("({})", types.join(", ")) };
+    // A size with the name of a parameter has no other one.
+    let hidden = checked.symbols.values().any(|symbol| writer.is_hidden(symbol));
+    let types = if hidden { String::new() } else { format!(" -> {types}") };
     // A condition that holds only of some sizes follows from the accesses.
     let stated: Vec<&str> =
         signature.requires.iter().map(String::as_str).filter(|text| !text.contains(" unless ")).collect();
     let conditions = if stated.is_empty() { String::new() } else { format!(" where {}", stated.join(" && ")) };
-    let head = format!("fn {}({}) -> {types}{conditions}", signature.name, params.join(", "));
+    let head = format!("fn {}({}){types}{conditions}", signature.name, params.join(", "));
     let text = match writer.lines.is_empty() {
         true => format!("{head} = {result}\n"),
         false => format!("{head} {{\n{}\n{result}\n}}\n", writer.lines.join("\n")),
@@ -69,6 +87,8 @@ pub fn write(checked: &Checked) -> Result<String, Unwritten> {
 /// The text so far.
 struct Writer<'c> {
     checked: &'c Checked,
+    /// Whether scalars that depend on indices may become arrays.
+    arrays: bool,
     /// How often each expression is used.
     uses: SecondaryMap<ExprId, usize>,
     /// How often each array is read at indices, constants and sizes alone.
@@ -95,7 +115,7 @@ struct Writer<'c> {
 }
 
 impl<'c> Writer<'c> {
-    fn new(checked: &'c Checked) -> Writer<'c> {
+    fn new(checked: &'c Checked, arrays: bool) -> Writer<'c> {
         let mut uses: SecondaryMap<ExprId, usize> = SecondaryMap::new();
         let mut free: SecondaryMap<ExprId, Vec<IndexId>> = SecondaryMap::new();
         let mut reads: SecondaryMap<ExprId, usize> = SecondaryMap::new();
@@ -140,6 +160,7 @@ impl<'c> Writer<'c> {
         taken.extend(checked.symbols.values().map(|symbol| symbol.name.clone()));
         Writer {
             checked,
+            arrays,
             uses,
             reads,
             bodies,
@@ -165,7 +186,8 @@ impl<'c> Writer<'c> {
         }
         let is_array = !expr.ty.is_scalar() && !matches!(expr.kind, Kind::Param(_));
         let alone = expr.guard == Checked::TOP
-            && self.free[id].iter().all(|index| self.checked.indices[*index].extent.as_size().is_some());
+            && self.free[id].iter().all(|index| self.checked.indices[*index].extent.as_size().is_some())
+            && (is_array || self.arrays || self.free[id].is_empty());
         let heavy = matches!(expr.kind, Kind::Reduce { .. } | Kind::Contract { .. })
             || weight > SHORT && expr.ty.dtype.is_float();
         let named = expr.name.is_some() && self.free[id].is_empty() && weight > 1;
@@ -266,6 +288,12 @@ impl<'c> Writer<'c> {
             indices.retain(|index| *index != last);
             indices.push(last);
         }
+    }
+
+    /// Whether a parameter that is not the size itself has the name of a size.
+    fn is_hidden(&self, symbol: &Symbol) -> bool {
+        let is_size = |number: usize| matches!(symbol.source, SymbolSource::Scalar { input } if input == number);
+        self.checked.params.iter().enumerate().any(|(number, param)| param.name == symbol.name && !is_size(number))
     }
 
     fn result(&mut self, id: ExprId) -> Result<String, Unwritten> {

@@ -48,8 +48,10 @@ impl Writer<'_> {
                 Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
             })
         }
-        if !plain(size) {
-            return Err(Unwritten("a size that has no text"));
+        let mut hidden = false;
+        size.for_each_symbol(&mut |symbol| hidden |= self.is_hidden(&self.checked.symbols[symbol]));
+        if hidden || !plain(size) {
+            return Err(Unwritten("a size that has no name"));
         }
         let text = size.display(&|symbol| self.checked.symbols[symbol].name.as_str()).to_string();
         let level = match (size.as_symbol().is_some(), size.as_constant()) {
