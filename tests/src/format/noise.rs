@@ -16,7 +16,8 @@ const NOISE: &[(usize, &str)] = &[
     (1, "\t"),
 ];
 
-const WORDS: &[&str] = &["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "nan", "inf", "use"];
+const WORDS: &[&str] =
+    &["fn", "let", "rec", "if", "then", "else", "where", "loop", "while", "nan", "inf", "use", "grad", "jvp"];
 
 /// The program with line ends, comments and long names inserted. Its tree changes only in names.
 pub fn noisy(source: &str, words: &[u16]) -> String {
