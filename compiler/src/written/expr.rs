@@ -1,9 +1,11 @@
 //! One expression as text.
 
-use ir::checked::{ExprId, Factor, IndexId, Kind, Sorted, Subscript};
+use std::collections::BTreeSet;
+
+use ir::checked::{Checked, Expr, ExprId, Factor, IndexId, Kind, Sorted, Subscript};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
-use super::{OTHER_ORDER, Unwritten, Writer};
+use super::{OTHER_ORDER, PROTECTED, Unwritten, Writer};
 
 /// How tightly expressions bind, the loosest first.
 pub const LOOSE: u8 = 0;
@@ -324,6 +326,9 @@ impl Writer<'_> {
             let first: Vec<ExprId> = first.iter().map(|subscript| subscript.value).collect();
             return Ok(format!("{name}{}", self.subscripts(&around, &first)?));
         }
+        if self.is_protected(id) {
+            return Err(PROTECTED);
+        }
         let mut indices = self.free[id].clone();
         indices.retain(|index| *index != along);
         let around = indices.clone();
@@ -337,6 +342,30 @@ impl Writer<'_> {
         let name = self.unique(None);
         self.lines.push(format!("let {name}[{}] = {}", binders.join(", "), text.text));
         Ok(format!("{name}{}", self.subscripts(&around, &[])?))
+    }
+}
+
+impl Writer<'_> {
+    /// Whether an expression reads arrays where a condition may protect the access.
+    fn is_protected(&self, id: ExprId) -> bool {
+        let (mut pending, mut seen) = (vec![id], BTreeSet::new());
+        while let Some(id) = pending.pop() {
+            let Expr { kind, guard, .. } = &self.checked.exprs[id];
+            if *guard == Checked::TOP || !seen.insert(id) || self.lets.contains_key(&id) {
+                continue;
+            }
+            if let Kind::Access { array, at } = kind {
+                let whole = |(subscript, length): (&Subscript, &Size)| {
+                    matches!(self.checked.exprs[subscript.value].kind, Kind::Index(index)
+                        if self.checked.indices[index].extent.as_size() == Some(length))
+                };
+                if !at.iter().zip(&self.checked.exprs[*array].ty.shape).all(whole) {
+                    return true;
+                }
+            }
+            self.checked.for_each_operand(kind, |operand| pending.push(operand));
+        }
+        false
     }
 }
 

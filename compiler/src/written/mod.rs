@@ -41,6 +41,9 @@ const SHORT: usize = 6;
 /// No expression has more operations than this, written out.
 const LONGEST: usize = 20_000;
 
+/// A `let` would read what a condition around its use protects.
+const PROTECTED: Unwritten = Unwritten("an array under a condition that protects an access");
+
 /// A sum would be added up in another order.
 const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would not have");
 
@@ -192,7 +195,7 @@ impl<'c> Writer<'c> {
             || weight > SHORT && expr.ty.dtype.is_float();
         let named = expr.name.is_some() && self.free[id].is_empty() && weight > 1;
         if is_array && !alone {
-            return Err(Unwritten("an array under a condition that protects an access"));
+            return Err(PROTECTED);
         }
         if is_array && self.is_part(id) {
             return Ok(());

@@ -131,6 +131,12 @@ impl Checker<'_> {
         self.arena.node(Kind::Compare(op, a, b), Type::scalar(Dtype::Bool), here)
     }
 
+    /// Whether a condition says that an integer equals itself.
+    pub(super) fn always_holds(&self, condition: ExprId) -> bool {
+        let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
+        self.arena.first_alike(a) == self.arena.first_alike(b) && !self.arena.dtype(a).is_float()
+    }
+
     /// Whether all of some conditions hold; none if there are none.
     pub(super) fn conjunction(&mut self, conditions: &[ExprId], here: Here) -> Option<ExprId> {
         let both = |a, b| self.arena.node(Kind::Binary(BinaryOp::And, a, b), Type::scalar(Dtype::Bool), here);

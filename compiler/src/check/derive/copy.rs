@@ -84,6 +84,9 @@ impl Checker<'_> {
             Kind::ArrayLiteral(list) => Kind::ArrayLiteral(self.copy_all(&list, place)?),
             Kind::If { condition, then, otherwise } => {
                 let condition = self.copy(condition, place)?;
+                if self.always_holds(condition) {
+                    return self.copy(then, place);
+                }
                 Kind::If { condition, then: self.copy(then, place)?, otherwise: self.copy(otherwise, place)? }
             }
             Kind::Access { array, at } => {

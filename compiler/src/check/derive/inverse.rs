@@ -265,6 +265,37 @@ impl Checker<'_> {
         }
     }
 
+    /// The index that a condition holds for one value of, with that value, if it is the same for all
+    /// indices.
+    pub(super) fn key_of(&self, condition: ExprId, over: &[IndexId]) -> Option<(IndexId, ExprId)> {
+        let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return None };
+        let mut sides = [(a, b), (b, a)].into_iter();
+        sides.find_map(|(index, key)| match self.arena.out.exprs[index].kind {
+            Kind::Index(index) if over.contains(&index) => {
+                let same = !self.arena.free(key).iter().any(|other| over.contains(other));
+                // No other range may end at the index.
+                let alone =
+                    over.iter().all(|other| *other == index || !self.arena.bounded_by(&[*other]).contains(&index));
+                (same && alone && self.arena.dtype(key) == Dtype::I64).then_some((index, key))
+            }
+            _ => None,
+        })
+    }
+
+    /// A sum over an index that has one value: what the value gives, if it is in range.
+    pub(super) fn at_key(&mut self, index: IndexId, key: ExprId, body: Body, here: Here) -> Option<ExprId> {
+        let mut place = Place::new(BTreeMap::from([(index, key)]), here.guard, here);
+        let end = match self.extent_at(index, &mut place)? {
+            Extent::Affine(end) => self.number_node(&end, here),
+            Extent::Dynamic(end) => end,
+        };
+        let zero = self.arena.constant(Scalar::I64(0), here);
+        let conditions =
+            vec![self.relation(CompareOp::Le, zero, key, here), self.relation(CompareOp::Lt, key, end, here)];
+        let over = body.over.into_iter().filter(|other| *other != index).collect();
+        self.selected_sum(body.value, over, conditions, place)
+    }
+
     /// The sum of a value over indices where conditions hold. Those that mention none of the
     /// indices are looked at once.
     fn selected_sum(

@@ -60,6 +60,12 @@ impl Checker<'_> {
             let sum = self.sum(Body { over, filter, value: inner }, here)?;
             return Some(self.only_if(condition, sum, holds, here));
         }
+        if filter.is_none()
+            && let Some((condition, true, inner)) = self.selected_part(value)
+            && let Some((index, key)) = self.key_of(condition, &over)
+        {
+            return self.at_key(index, key, Body { over, filter, value: inner }, here);
+        }
         if filter.is_some() {
             return self.reduction(reducer("sum")?, Body { over, filter, value }, None, here);
         }

@@ -227,6 +227,24 @@ fn a_derivative_reads_as_if_written_by_hand() {
     assert_eq!(kernels(&gradient), 3);
 }
 
+/// A sum by key is turned around by reading at the key.
+#[test]
+fn the_derivative_of_a_sum_by_key_reads_at_the_key() {
+    let source = "fn loss(x: f64[n, d], near: i64[n], y: f64[m, d]) {
+        let s[c < m, j] = sum[i where near[i] == c](x[i, j])
+        sum((s - y) ^ 2)
+    }";
+    let gradient = check_gradient(&grammar::parse(source).unwrap(), "loss", &["x".to_owned()]).unwrap();
+    let expected = "fn loss_grad(x: f64[n, d], near: i64[n], y: f64[m, d]) -> f64[n, d] {
+    let s[c < m, j < d] = sum[i < n where near[i] == c](x[i, j])
+    let ds = 2 * (s - y)
+    let dx[i < n, j < d] = if 0 <= near[i] && near[i] < m then ds[near[i], j] else 0
+    dx
+}
+";
+    assert_eq!(compiler::written::write(&gradient).unwrap(), expected);
+}
+
 /// The derivative of `f` in its only parameter, at some numbers.
 fn at(source: &str, dtype: Dtype, numbers: &[f64]) -> (Dtype, Vec<f64>) {
     let source = format!("{source}\nfn gradient(x: {dtype}[n]) = grad[x](f(x))");
