@@ -23,11 +23,13 @@
 //! | `reverse` | `grad`: shares, from users to operands |
 //! | `forward` | `jvp`: changes, from operands to users |
 //! | `reducers` | shares of what is reduced or scanned |
+//! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
 
 mod arithmetic;
 mod copy;
 mod forward;
+mod idle;
 mod inverse;
 mod reducers;
 mod reverse;
@@ -71,6 +73,9 @@ impl<'a> Checker<'a> {
             let change = self.expr(*id, Some(dtype), here.guard)?;
             self.expect_change(of, change, self.ast(*id).span)?;
             known.insert(of, Some(change));
+        }
+        for id in self.idle_extremes(value) {
+            known.entry(id).or_insert(None);
         }
         Some(vec![Forward::new(known).change_of(self, value, here)?])
     }

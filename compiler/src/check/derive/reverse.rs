@@ -56,6 +56,8 @@ impl<'c, 'a> Reverse<'c, 'a> {
         let dtype = self.checker.arena.dtype(value).compute();
         let one = self.checker.float(1.0, dtype, here);
         let mut found = BTreeMap::new();
+        let idle = self.checker.idle_extremes(value);
+        self.active.extend(idle.into_iter().map(|id| (id, false)));
         if self.is_active(value) {
             self.share(value, Part::Whole, one, &[], here.guard);
         }

@@ -227,6 +227,27 @@ fn a_derivative_reads_as_if_written_by_hand() {
     assert_eq!(kernels(&gradient), 3);
 }
 
+/// The maximum of a softmax only keeps `exp` in range, and so does that of a norm.
+#[test]
+fn what_a_value_does_not_depend_on_is_left_out() {
+    let written = |body: &str| {
+        let source = format!("fn f(x: f64[n]) {{\n{body}\n}}");
+        let gradient = check_gradient(&grammar::parse(&source).unwrap(), "f", &[]).unwrap();
+        compiler::written::write(&gradient).unwrap()
+    };
+    assert_eq!(
+        written("max(x) + log(sum(exp(x - max(x))))"),
+        "fn f_grad(x: f64[n]) -> f64[n] {
+    let t = x - max[i](x[i])
+    1 / sum[i](exp(t[i])) * exp(t)
+}
+"
+    );
+    let steps = |body: &str| written(body).matches("min[").count();
+    assert_eq!(steps("let s = max(abs(x))\ns * sqrt(sum((x / s) ^ 2))"), 0);
+    assert!(steps("sum(exp(x - max(x)))") > 0);
+}
+
 /// A sum by key is turned around by reading at the key.
 #[test]
 fn the_derivative_of_a_sum_by_key_reads_at_the_key() {

@@ -57,6 +57,25 @@ pub const ALL: &[&str] = &[
      fn f(x: f64[n, m], l: i64[n]) where m > 2 { let p[i] = softmax(x[i])
      let y[i] = -log(p[i, l[i]])
      mean(y) }",
+    // Maxima that the value does not depend on, and others that are like these.
+    "fn f(x: f64[n]) = max(x) + log(sum(exp(x - max(x))))",
+    "fn f(x: f64[n]) { let s = max(abs(x)) + 0
+     s * sqrt(sum((x / s) ^ 2)) }",
+    "fn f(x: f64[n]) { let s = max(x) + 1
+     s * sqrt(sum((x / s) ^ 2)) }",
+    "fn f(x: f64[n]) = sum(exp(x - max(x))) + sum(x - min(x))",
+    "fn f(x: f64[n]) = mean(x - max(x)) + max(x) * log(sum(exp(x - max(x))))",
+    "fn f(x: f64[n], m: f64[n]) = sum(exp(x - max(x)) * m) / sum(exp(m - max(x)))",
+    "fn f(x: f64[n, m]) { let e[i] = exp(x[i] - max(x[i]))
+     let s[j] = sum[i](e[i, j])
+     sum(s * s) / sum(s) ^ 2 }",
+    "fn f(x: f64[n, m]) { let g[i] = max(x[i])
+     let e[i, j] = exp(x[i, j] - g[i])
+     let p[i, j] = e[i, j] / sum[k](e[i, k])
+     sum(p ^ 2) }",
+    "fn f(x: f64[n], y: f64[n]) { let z[i < n] = if y[i] > 0.5 then x[i] else -inf
+     let e = exp(z - max(z))
+     if max(y) > 0.5 then sum(e * y) / sum(e) else 0 }",
     "fn both(x: f64[n]) = (sum(x), sum(x * x))
      fn f(x: f64[n]) { let (a, b) = both(x)
      let (c, d) = both(x * a)
