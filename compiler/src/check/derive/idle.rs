@@ -2,10 +2,10 @@
 //! in range: in exact arithmetic, a softmax is the same with any other number in its place. So its
 //! derivative in that number is 0, and nothing has to be computed for it.
 //!
-//! This is found by algebra. With `t` added to the maximum, or `e ^ t` multiplied by it, each node
-//! on the way to the value either has a multiple of `t` added too (a *shift*), or is multiplied by a
-//! power of `e ^ t` (a *scale*), or the analysis gives up. `exp` makes a scale of a shift, `log` the
-//! other way around; sums keep scales, and quotients take them away.
+//! This is found by algebra. With `t` added to the maximum, or `e ^ t` multiplied by it, each
+//! node on the way to the value either has a multiple of `t` added too (a *shift*), or is
+//! multiplied by a power of `e ^ t` (a *scale*), or the analysis gives up. `exp` makes a scale of
+//! a shift, `log` the other way around; sums keep scales, and quotients take them away.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -265,8 +265,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The index that a condition holds for one value of, with that value, if it is the same for all
-    /// indices.
+    /// An index that a condition holds for one value of, with that value, which is the same for all
+    /// of some indices.
     pub(super) fn key_of(&self, condition: ExprId, over: &[IndexId]) -> Option<(IndexId, ExprId)> {
         let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return None };
         let mut sides = [(a, b), (b, a)].into_iter();
