@@ -255,7 +255,7 @@ pub enum Op {
     /// `st.relaxed.gpu.global.u64 [at], from`: a word that other blocks may be reading.
     StoreAtOnce { from: Reg, at: Address },
     /// `atom.acq_rel.gpu.global.add.u64 to, [at], 1`: the number of blocks that have been counted
-    /// before. What these have written then is there.
+    /// before, and a view of all that they have written.
     CountInOrder { to: Reg, at: Address },
     /// A branch target.
     Label(Label),

@@ -14,7 +14,7 @@
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
-//! | `last` | what joins the results of chunks, in the last block of their launch |
+//! | `last` | joining the results of chunks in the last block of their launch |
 //! | `scan`, `relay` | scans; long ones in chunks, with a block that relays what is before each |
 //! | `rows`, `staging` | rows in registers, their tails in shared memory |
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |

@@ -334,7 +334,7 @@ impl Variant {
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {
-            None if self.grid.at_once => i64::from(facts.multiprocessors * (THREADS_AT_ONCE / self.threads).max(1)),
+            None if self.grid.at_once => i64::from(facts.multiprocessors * (THREADS_AT_ONCE / self.threads)).max(1),
             None => i64::from(i32::MAX),
             Some(_) => SOME_BLOCKS.max(SOME_THREADS / i64::from(self.threads(value))),
         };

@@ -107,6 +107,18 @@ named_enum! {
 }
 
 impl CompareOp {
+    /// The operator in the source language.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            CompareOp::Eq => "==",
+            CompareOp::Ne => "!=",
+            CompareOp::Lt => "<",
+            CompareOp::Le => "<=",
+            CompareOp::Gt => ">",
+            CompareOp::Ge => ">=",
+        }
+    }
+
     /// The comparison with its operands swapped.
     #[must_use]
     pub fn swapped(self) -> CompareOp {

@@ -23,7 +23,7 @@ use ir::nest::{
     Block, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Repeat, State,
     Statement, Subscript, ValueId, While,
 };
-use ir::{Affine, Arithmetic, BinaryOp, CompareOp, Dtype, Monoid, Scalar, Size, UnaryOp, print, visit};
+use ir::{Affine, Arithmetic, BinaryOp, Dtype, Monoid, Scalar, Size, UnaryOp, print, visit};
 
 use super::constants::{self, Constants};
 use super::names::Sizes;
@@ -610,15 +610,7 @@ impl Printer<'_> {
             Op::Unary(op, a) => call(op.name(), &[*a]),
             Op::Binary(op, a, b) => self.binary(*op, *a, *b),
             Op::Compare(op, a, b) => {
-                let sign = match op {
-                    CompareOp::Eq => "==",
-                    CompareOp::Ne => "!=",
-                    CompareOp::Lt => "<",
-                    CompareOp::Le => "<=",
-                    CompareOp::Gt => ">",
-                    CompareOp::Ge => ">=",
-                };
-                let text = format!("{} {sign} {}", of(a, Level::Sum), of(b, Level::Sum));
+                let text = format!("{} {} {}", of(a, Level::Sum), op.symbol(), of(b, Level::Sum));
                 Text::new(Level::Comparison, text)
             }
             Op::Fma(a, b, c) => call("fma", &[*a, *b, *c]),

@@ -94,7 +94,7 @@ impl Writer<'_> {
                         }
                         found |= mentions && open;
                     }
-                    // What an elementwise array reads stands there with the same subscripts.
+                    // The reads of an elementwise array stand there with the same subscripts.
                     if let (Kind::Comprehension { body, .. }, true) =
                         (&self.checked.exprs[*array].kind, self.inlined.contains(array))
                     {

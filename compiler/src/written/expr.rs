@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ir::checked::{Checked, Expr, ExprId, Factor, IndexId, Kind, Sorted, Subscript};
-use ir::{BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
+use ir::{BinaryOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::{OTHER_ORDER, PROTECTED, Unwritten, Writer};
 
@@ -66,16 +66,8 @@ impl Writer<'_> {
             Kind::Unary(op, a) => self.unary(*op, *a, dtype),
             Kind::Binary(op, a, b) => self.binary(*op, *a, *b, dtype),
             Kind::Compare(op, a, b) => {
-                let symbol = match op {
-                    CompareOp::Eq => "==",
-                    CompareOp::Ne => "!=",
-                    CompareOp::Lt => "<",
-                    CompareOp::Le => "<=",
-                    CompareOp::Gt => ">",
-                    CompareOp::Ge => ">=",
-                };
                 let [a, b] = self.operands([*a, *b])?;
-                let text = format!("{} {symbol} {}", a.at_least(SUM), b.at_least(SUM));
+                let text = format!("{} {} {}", a.at_least(SUM), op.symbol(), b.at_least(SUM));
                 Ok(Text { text, level: COMPARISON, typed: true })
             }
             Kind::Fma(a, b, c) => self.call("fma", &[*a, *b, *c]),

@@ -179,7 +179,7 @@ pub fn reductions_bytes(program: &Program, values: &Values, body: &[Statement], 
 }
 
 /// The number of chunks that a block merges into one result, if it has the memory.
-pub const RUN: i64 = 4;
+const RUN: i64 = 4;
 
 /// The number of chunks that a block reduces to one result, for reductions by primitives. The part
 /// that reduces the chunks and the one that joins the results have the same number, because it
@@ -190,7 +190,7 @@ pub fn chunks_together(program: &Program, values: &Values, reductions: &[Reducti
     if bytes <= memory { RUN } else { 1 }
 }
 
-/// Whether the last block that ends a part can run the next one too: what joins the results of the
+/// Whether the last block that ends a part can run the next one too: it joins the results of the
 /// same kernel, without scratch, which blocks would have in other places.
 pub fn ends_in_last_block(program: &Program, before: &Part, part: &Part) -> bool {
     let accesses = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));

@@ -282,7 +282,7 @@ impl Checker<'_> {
         })
     }
 
-    /// A sum over an index that has one value: what the value gives, if it is in range.
+    /// A sum over an index that has one value: the body at this value, if it is in range.
     pub(super) fn at_key(&mut self, index: IndexId, key: ExprId, body: Body, here: Here) -> Option<ExprId> {
         let mut place = Place::new(BTreeMap::from([(index, key)]), here.guard, here);
         let end = match self.extent_at(index, &mut place)? {

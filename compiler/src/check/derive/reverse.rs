@@ -13,7 +13,7 @@ use super::table::Slope;
 
 /// A part of the derivative of a node, from one of its users.
 pub(super) struct Share {
-    /// What it is a share of.
+    /// The part of the node that has it.
     pub of: Part,
     /// A scalar; for an array as a whole an array of its shape.
     pub value: ExprId,
