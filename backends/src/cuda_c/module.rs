@@ -93,8 +93,8 @@ impl<'s> Module<'s> {
         self.unit(&kernels)
     }
 
-    /// Puts the covered kernels in place of those of the same program as PTX, for tests. The program
-    /// has a launch for each part ([`Scheduled::apart`]). `compile` makes PTX of CUDA C.
+    /// Puts the covered kernels in place of those of the same program as PTX, for tests. The
+    /// program has a launch for each part ([`Scheduled::apart`]). `compile` makes PTX of CUDA C.
     ///
     /// # Errors
     ///
