@@ -775,6 +775,56 @@ def darts(darts, seed):
     return estimate
 
 
+def near(bound, why):
+    return Tolerance(f"{bound}", why, lambda results, expected, _: [bound for _ in results])
+
+
+def trained(x, label, first1, first2, steps, rate, noise, seed):
+    """Descends by the slopes of the mean cross entropy, with noise of NumPy's own."""
+    own = np.random.default_rng(seed)
+    p = [first1.astype(float), np.zeros(first1.shape[1]), first2.astype(float), np.zeros(first2.shape[1])]
+    for _ in range(steps):
+        inputs = (x + noise * own.standard_normal(x.shape)) / 16
+        hidden = relu(inputs @ p[0] + p[1])
+        dz = softmax(hidden @ p[2] + p[3])
+        dz[np.arange(len(x)), label] -= 1
+        dz /= len(x)
+        back = (dz @ p[2].T) * (hidden > 0)
+        slopes = inputs.T @ back, back.sum(axis=0), hidden.T @ dz, dz.sum(axis=0)
+        p = [one - rate * slope for one, slope in zip(p, slopes)]
+    return tuple(p)
+
+
+def train_digits(train_x, train_label, x, label, steps, rate, seed):
+    own = np.random.default_rng(seed)
+    first = math.sqrt(2 / 64) * own.standard_normal((64, 64)), math.sqrt(2 / 64) * own.standard_normal((64, 10))
+    weights = trained(train_x, train_label, *first, steps, rate, 3.2, seed)
+    share = (digits_logits(x, *weights).argmax(axis=1) == label).mean()
+    assert share > 0.75, "NumPy does not learn to read"
+    return share
+
+
+def logistic_loss(w, x, label):
+    z = x @ w
+    return (np.logaddexp(0, z) - label * z).mean() + 0.001 * (w * w).sum()
+
+
+def logistic_slope(w, x, label):
+    return x.T @ (sigmoid(x @ w) - label) / len(x) + 0.002 * w
+
+
+def logistic_hessian(w, x):
+    p = sigmoid(x @ w)
+    return (x.T * (p * (1 - p))) @ x / len(x) + 0.002 * np.eye(len(w))
+
+
+def logistic_fit(x, label, steps):
+    w = np.zeros(x.shape[1])
+    for _ in range(steps):
+        w = w - np.linalg.solve(logistic_hessian(w, x), logistic_slope(w, x, label))
+    return w, abs(logistic_slope(w, x, label)).max()
+
+
 def case(file, function, inputs, reference, within=EXACT, free=False):
     return file, function, inputs, reference, within, free
 
@@ -998,6 +1048,26 @@ CASES = [
          dropout),
     case("monte_carlo", "main", [dict(darts=np.int64(n), seed=np.uint32(s)) for n, s in ((1009, 0), (100_003, 1))], darts),
     case("digits", "main", [dict(**image, **weights, **digits_data("label"))], digits, free=True),
+    case("train_digits", "logits", [dict(**image, **weights)], digits_logits,
+         rounds(2 * 64 + 5, "two products", lambda x, **w: mlp(x / 16, **w) @ abs(w["w2"]) + abs(w["b2"])), free=True),
+    case("train_digits", "trained",
+         [dict(x=rng.integers(0, 17, (n, 5)).astype(np.uint8), label=ints(3, n), first1=f32(5, 4), first2=f32(4, 3), steps=np.int64(k),
+               rate=np.float32(0.1), noise=np.float32(0), seed=np.int64(1)) for n, k in ((1, 1), (7, 0), (50, 5))], trained,
+         near(2e-6, "a few hundred roundings of weights near 1"), free=True),
+    case("train_digits", "main",
+         [dict(**{name: data[:200] for name, data in digits_data("train_x", "train_label", "x", "label").items()},
+               steps=np.int64(30), rate=np.float32(0.5), seed=np.int64(2))],
+         train_digits, near(0.12, "NumPy draws other weights and other noise; six seeds are 0.09 apart"), free=True),
+    *(case("logistic", name, [dict(w=f64(d), x=f64(n, d), label=rng.random(n), **more) for n, d, more in shapes], answer,
+           near(1e-12, "some hundred roundings of numbers near 1, through one solution of a system"), free=True)
+      for name, shapes, answer in (
+          ("loss", ((1, 1, {}), (101, 4, {})), logistic_loss),
+          ("slope", ((1, 1, {}), (101, 4, {})), logistic_slope),
+          ("bend", ((5, 2, dict(dw=f64(2))), (101, 4, dict(dw=f64(4)))), lambda w, x, label, dw: logistic_hessian(w, x) @ dw),
+          ("solved", ((50, 2, dict(g=f64(2))), (101, 4, dict(g=f64(4)))),
+           lambda w, x, label, g: np.linalg.solve(logistic_hessian(w, x), g)))),
+    case("logistic", "fit", [dict(x=f64(n, 3), label=rng.random(n), steps=np.int64(6)) for n in (60, 201)], logistic_fit,
+         near(1e-12, "the same"), free=True),
     case("digits", "logits", [dict(**image, **weights)], digits_logits,
          rounds(2 * 64 + 5, "two products", lambda x, **w: mlp(x / 16, **w) @ abs(w["w2"]) + abs(w["b2"])), free=True),
     case("digits", "classify", [dict(**image, **weights)], lambda **a: digits_logits(**a).argmax(axis=1), free=True),

@@ -5,7 +5,8 @@
 
 NumPy does the training; scikit-learn is here only for its copy of the data (1,797 images, see README.md).
 The split is drawn once from a fixed seed: 1,198 rows to train on, 599 held out and never looked at. The
-held-out rows are what x.npy and label.npy hold.
+held-out rows are what x.npy and label.npy hold, the others are in train_x.npy and train_label.npy,
+for ../train_digits.fl.
 """
 
 from pathlib import Path
@@ -70,6 +71,9 @@ def main():
         np.save(HERE / f"{k}.npy", v.astype(np.float32))
     np.save(HERE / "x.npy", pixels[held].astype(np.float32))
     np.save(HERE / "label.npy", label[held].astype(np.int32))
+
+    np.save(HERE / "train_x.npy", pixels[train].astype(np.uint8))
+    np.save(HERE / "train_label.npy", label[train].astype(np.int32))
 
     saved = {k: np.load(HERE / f"{k}.npy") for k in p}
     for name, rows in ("trained on", train), ("held out", held):

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._errors import Error
+from ._grad import grad, value_and_grad
 from ._jit import Jit, jit
 from ._native import Benchmark, DeviceArray, Explanation, Function, Module, compile, format, load
 
@@ -31,4 +32,18 @@ def load_ipython_extension(shell: Any) -> None:
     import_module("._notebook", __name__).register(shell)
 
 
-__all__ = ["Benchmark", "DeviceArray", "Error", "Explanation", "Function", "Jit", "Module", "compile", "format", "jit", "load"]
+__all__ = [
+    "Benchmark",
+    "DeviceArray",
+    "Error",
+    "Explanation",
+    "Function",
+    "Jit",
+    "Module",
+    "compile",
+    "format",
+    "grad",
+    "jit",
+    "load",
+    "value_and_grad",
+]

@@ -81,6 +81,36 @@ class Specialization:
         return result if self.structure is None else _built(self.structure, result)
 
 
+class _Derived:
+    """A derivative in some arguments of a function, or in all that have floats."""
+
+    def __init__(self, names: tuple[str, ...] | None, with_value: bool, make: Callable[..., Any]) -> None:
+        self.names = names
+        self.with_value = with_value
+        self.make = make
+
+    def of(self, function: Any, trace: Trace, arguments: dict[str, Any]) -> tuple[Any, Any]:
+        """The derivative of a program that was traced for these stand-ins, and the structure of what
+        it gives: for each argument that of the argument."""
+        params = {id(parameter.node): parameter.name for parameter in trace.parameters}
+        names: list[str] = []
+        parts: list[Any] = [0] if self.with_value else []
+        for name in arguments if self.names is None else self.names:
+            if self.names is None and not _any_traced(arguments[name]):
+                continue
+            leaves: list[Traced] = []
+            part = _structure_of(arguments[name], leaves)
+            if all(id(leaf.node) in params and leaf.dtype.kind == "f" for leaf in leaves):
+                parts.append(_moved(part, len(names) + self.with_value))
+                names += [params[id(leaf.node)] for leaf in leaves]
+            elif self.names is not None:
+                raise Error(f"the argument `{name}` is not of floats", help="pass an array of floats, or a float")
+        if not names:
+            raise Error(f"`{trace.name}` has no argument of floats", help="pass arrays of floats")
+        structure = (tuple, parts) if len(parts) > 1 else parts[0]
+        return self.make(function, tuple(names), self.with_value), None if structure == 0 else structure
+
+
 class Jit(Generic[P, R]):
     """A function over NumPy arrays that is compiled when it is called.
 
@@ -90,11 +120,15 @@ class Jit(Generic[P, R]):
     values. A ``float`` is an argument.
     """
 
-    def __init__(self, function: Callable[P, R], static: Iterable[str] = ()) -> None:
+    def __init__(
+        self, function: Callable[P, R], static: Iterable[str] = (), derived: _Derived | None = None
+    ) -> None:
         functools.update_wrapper(self, _plain(function))
         self._function = function
         self._signature = inspect.signature(function)
         self._static = frozenset((static,) if isinstance(static, str) else static)
+        #: The derivative that a call gives, in place of the function's own result.
+        self._derived = derived
         unknown = self._static - set(self._signature.parameters)
         if unknown:
             raise TypeError(f"{function.__name__}() has no parameter {sorted(unknown)[0]!r} to be static")
@@ -224,7 +258,25 @@ class Jit(Generic[P, R]):
             source = _native.format(trace.source(nodes))
         function_ = _compiled(source, trace)
         _hold_types(function_, leaves, source)
+        if self._derived is not None:
+            of = {p.name: value for p, value in zip(parameters, values, strict=True)}
+            function_, structure = self._derived.of(function_, trace, of)
+            source = function_.module.source
         return Specialization(source, function_, trace, structure, rebinding.guards)
+
+    def _derivative(self, names: tuple[str, ...] | None, with_value: bool, make: Callable[..., Any]) -> Jit[P, Any]:
+        """The derivative in some arguments, which ``make`` gives for a program."""
+        if self._derived is not None:
+            raise Error(
+                f"this is a derivative of `{self.__name__}` already",  # type: ignore[attr-defined]
+                help="write a program of the language: there `grad` may stand in `grad`",
+            )
+        for name in names or ():
+            if name not in self._signature.parameters or name in self._static:
+                known = ", ".join(f"`{known}`" for known in self._signature.parameters if known not in self._static)
+                message = f"`{self.__name__}` has no argument `{name}` to derive in"  # type: ignore[attr-defined]
+                raise Error(message, help=f"name some of {known}")
+        return Jit(self._function, self._static, _Derived(names, with_value, make))
 
     @property
     def source(self) -> str:
@@ -414,6 +466,16 @@ def _structure_of(result: Any, leaves: list[Traced]) -> Any:
     if isinstance(result, Selected):
         raise trace_error(*UNKNOWN_NUMBER, result.mask.node.place)
     raise trace_error(f"a result of type `{type(result).__name__}` cannot be traced", "return arrays, or tuples of them")
+
+
+def _moved(part: Any, by: int) -> Any:
+    """A structure with other numbers of its arrays."""
+    if isinstance(part, int):
+        return part + by
+    make, parts = part
+    if make is dict:
+        return (dict, [(key, _moved(one, by)) for key, one in parts])
+    return (make, [_moved(one, by) for one in parts])
 
 
 def _built(structure: Any, results: Any) -> Any:

@@ -105,6 +105,11 @@ class Function:
         """Checks that the function compiles, and gives its signature."""
     def emit(self, stage: Literal["ir", "schedule", "clif", "asm", "ptx", "cuda"]) -> str:
         """The function as text at a later stage: `ir`, `schedule`, `clif`, `asm`, `ptx` or `cuda`."""
+    def gradient(self, *wrt: str) -> str:
+        """The derivative of the function as a program, to read and change: in the parameters that are
+        named, or else in all of floats. A `float` is an `f32` there. To call a derivative, take
+        `fuseloop.grad`.
+        """
 
 @final
 class Cells:

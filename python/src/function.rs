@@ -306,6 +306,14 @@ impl Function {
         py.detach(|| self.source(false).emit(options, emit)).map_err(|e| error::of_compiling(py, &e))
     }
 
+    /// The derivative of the function as a program, to read and change: in the parameters that are
+    /// named, or else in all of floats. A `float` is an `f32` there. To call a derivative, take
+    /// `fuseloop.grad`.
+    #[pyo3(signature = (*wrt))]
+    fn gradient(&self, py: Python<'_>, wrt: Vec<String>) -> PyResult<String> {
+        py.detach(|| self.text.gradient(&self.name, &wrt)).map_err(|errors| error::of_source(py, &errors))
+    }
+
     /// How its arrays may be cut into blocks, a dictionary for each group of axes that are cut
     /// together.
     #[pyo3(signature = (wide=false))]

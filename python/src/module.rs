@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use fuseloop::{Device, Folder, Loader, Located, Math, NotRead, Options, Program, Source};
+use fuseloop::{Device, Errors, Folder, Loader, Located, Math, NotRead, Options, Program, Source};
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -29,6 +29,13 @@ pub(crate) struct Text {
     source: Source,
     files: Files,
     settings: Settings,
+}
+
+impl Text {
+    /// The derivative of a function in some parameters, as a program.
+    pub(crate) fn gradient(&self, function: &str, of: &[String]) -> Result<String, Errors> {
+        Program::gradient(self.source.clone(), Some(&self.files), function, of)
+    }
 }
 
 /// The files that a program used: where each path led, and the text of each file.

@@ -488,6 +488,16 @@ fn reads_digits() {
 }
 
 #[test]
+fn learns_to_read_digits() {
+    let s = Session::new(SOURCE);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut command = s.command("run examples/train_digits.fl --fn main @examples/digits/training");
+    let output = command.current_dir(&root).output().unwrap();
+    let accuracy: f64 = text(&output.stdout).trim().parse().unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert!(accuracy >= 0.97, "{accuracy}");
+}
+
+#[test]
 fn warnings_go_to_the_error_stream_and_change_nothing_unless_they_are_denied() {
     let s = Session::new("fn half(x: f32[n], by: f32) = x / 2\nfn main(x: f32[n]) = x / 3\n");
     let warned = |line: &str, code: i32| {
