@@ -23,6 +23,11 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
+/// A failure of a part of the code generator.
+pub(crate) fn internal(error: &dyn fmt::Display) -> CompileError {
+    CompileError::Internal(error.to_string())
+}
+
 /// Fails unless a program keeps the rules of scheduled ones and is scheduled for a target.
 pub(crate) fn check(scheduled: &Scheduled, machine: Machine) -> Result<(), CompileError> {
     let Machine { name, .. } = machine;

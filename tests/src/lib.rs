@@ -9,6 +9,7 @@ pub mod corpus;
 pub mod examples;
 pub mod format;
 pub mod generate;
+pub mod imports;
 pub mod measure;
 pub mod objects;
 pub mod page;

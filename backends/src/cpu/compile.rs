@@ -22,18 +22,21 @@ use ir::order::{LANES_CHUNK, SCAN_CHUNK};
 use ir::sched::{HandOff, Part, Run, Scheduled};
 use ir::{Size, visit};
 
-use super::columns::Columns;
 use super::cost::Cost;
-use super::emit::{Emitter, SizeTable};
+use super::emit::Emitter;
 use super::formula::Formula;
 use super::jit::{self, Called, Code, Effort, Helpers, Host};
 use super::lanes::Chunks;
+use super::machine::{Isa, Memory};
+use super::options::Options;
+use super::sizes::SizeTable;
+use super::state::Columns;
 use super::state::{Exits, Params, Unit, slot_table};
 use super::sync::cores;
 use super::unfolded::unfold;
-use super::wide::{Isa, Memory, Wide};
-use super::{CompileError, Options};
+use super::wide::kernel::Wide;
 use crate::abi::KernelFn;
+use crate::error::CompileError;
 
 /// From this number of operations on, registers are allocated in a single pass: slower code, but in
 /// linear time.

@@ -19,11 +19,12 @@ use ir::nest::{Block, BufferId, Contraction, IndexId, Op, Prologue, Statement, S
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 
-use super::emit::{Emitter, own_memory};
-use super::fold::offset;
+use super::emit::Emitter;
 use super::jit::Gemm;
-use super::nest::Axis;
 use super::scalar;
+use super::state::Axis;
+use super::state::offset;
+use super::state::own_memory;
 use crate::abi::GemmCall;
 
 /// The size of a tile of the result, which takes a few MB.

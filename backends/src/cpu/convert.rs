@@ -5,8 +5,9 @@ use cranelift_codegen::ir::types::{F32X4, I8X16, I16X8, I32, I32X4};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value};
 use ir::{CompareOp, Dtype, Scalar};
 
-use super::lanes128::{Lanes128, Registers, is_wide, little, splat_bits, vector};
+use super::lanes128::{Lanes128, Registers, little, splat_bits, vector};
 use super::leaf::LeafEmitter;
+use super::leaf::is_wide;
 
 impl Lanes128<'_, '_> {
     /// Converts a mask to one register per group, or to two.

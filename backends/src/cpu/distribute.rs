@@ -20,12 +20,12 @@ use ir::nest::{BufferId, SiteId};
 use ir::sabotage::{self, Bug};
 use ir::sched::HandOff;
 
-use super::Options;
 use super::carry::Carry;
-use super::columns;
 use super::compile::CompiledKernel;
 use super::memory::Pool;
+use super::options::Options;
 use super::pool::{self, Thread};
+use super::sizes;
 use crate::abi::FaultRecord;
 
 /// The minimum duration of a piece in nanoseconds, by the estimate.
@@ -200,7 +200,7 @@ impl Task<'_> {
         let patient = if self.cancelled.is_some() { estimate / MOST_PIECE } else { 0 };
         let count = count.max(i64::try_from(patient).unwrap_or(i64::MAX)).min(total).max(1);
         let length = if self.kernel.columns.strips && count > 1 {
-            columns::piece(total, threads, count)
+            sizes::piece(total, threads, count)
         } else {
             let length = total / count + i64::from(total % count != 0);
             // Align the length, but by at most an eighth of it, so that the pieces stay balanced.

@@ -13,61 +13,12 @@ use ir::nest::{Block, BufferId, IndexId, Loop, Subscript, ValueId};
 use ir::sched::{Form, Forms, LoopForm};
 use ir::{Affine, Dtype, Size};
 
-use super::columns::{Columns, Width};
-use super::formula::{Formula, Rule};
 use super::jit::{Helpers, Host};
 use super::scalar;
-use super::state::{Exits, Indices, Local, Params, Scope, Scratch, Unit};
-use super::wide::{Distance, Memory, Wide};
+use super::sizes::{Distance, SizeEntry, SizeTable, Width};
+use super::state::{Columns, Exits, Indices, Local, Params, Scope, Scratch, Unit, own_memory};
+use super::wide::kernel::Wide;
 use crate::abi::FaultRecord;
-
-/// The table of sizes: the numbers that kernels load instead of computing. They are evaluated once
-/// per call.
-#[derive(Default)]
-pub(super) struct SizeTable {
-    entries: Vec<SizeEntry>,
-    slots: BTreeMap<SizeEntry, usize>,
-}
-
-/// An entry of the table of sizes.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum SizeEntry {
-    /// A size of the program.
-    Size(Size),
-    /// The number of columns in a strip.
-    Width(Width),
-    /// 1 if the size in bytes exceeds the limit, else 0.
-    Exceeds(Size, i64),
-    /// The prefetch distance of an array.
-    Distance(Distance),
-}
-
-impl SizeEntry {
-    fn formula(&self, memory: Memory) -> Formula {
-        match self {
-            SizeEntry::Size(size) => size.into(),
-            SizeEntry::Width(width) => width.formula(),
-            SizeEntry::Exceeds(size, limit) => Formula::from(size).then(Rule::Exceeds, memory.limit(*limit)),
-            SizeEntry::Distance(distance) => distance.formula(memory),
-        }
-    }
-}
-
-impl SizeTable {
-    fn slot(&mut self, entry: SizeEntry) -> usize {
-        let next = self.entries.len();
-        let slot = *self.slots.entry(entry.clone()).or_insert(next);
-        if slot == next {
-            self.entries.push(entry);
-        }
-        slot
-    }
-
-    /// The formulas of the entries.
-    pub(super) fn formulas(&self, memory: Memory) -> Vec<Formula> {
-        self.entries.iter().map(|entry| entry.formula(memory)).collect()
-    }
-}
 
 /// The code generator of one function.
 pub(super) struct Emitter<'a> {
@@ -85,11 +36,6 @@ pub(super) struct Emitter<'a> {
     pub(super) wide: Option<Wide>,
     pub(super) params: Params,
     pub(super) exits: Exits,
-}
-
-/// Flags for memory that only the kernel accesses: aligned, and not aliased by buffers.
-pub(super) fn own_memory() -> MemFlagsData {
-    MemFlagsData::trusted()
 }
 
 /// Flags for tables that do not change while a kernel runs.

@@ -10,7 +10,8 @@ use ir::Order;
 use ir::nest::Program;
 use ir::sabotage::{self, Bug};
 
-use super::emit::{Emitter, own_memory};
+use super::emit::Emitter;
+use super::state::{offset, own_memory};
 use super::{lanes128, scalar};
 pub(super) use ir::merging::{Fold, Merging};
 
@@ -249,9 +250,4 @@ pub(super) fn at_multiple(
 pub(super) fn ceil_div(e: &mut Emitter<'_>, count: Value, by: usize) -> Value {
     let sum = e.b.ins().iadd_imm_s(count, by as i64 - 1);
     e.b.ins().ushr_imm_u(sum, i64::from(by.ilog2()))
-}
-
-/// An offset in bytes as an immediate.
-pub(super) fn offset(bytes: usize) -> i32 {
-    i32::try_from(bytes).expect("a small offset")
 }

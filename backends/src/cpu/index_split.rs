@@ -9,8 +9,8 @@ use ir::sched::partition::{Comparand, Split, Threshold, given};
 use ir::{CompareOp, Dtype};
 
 use super::emit::Emitter;
-use super::nest::Axis;
 use super::scalar;
+use super::state::Axis;
 
 impl Emitter<'_> {
     /// Emits iterations of a parallel loop that is split at a `bool`, with the form of each part:

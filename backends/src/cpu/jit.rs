@@ -16,8 +16,9 @@ use ir::Dtype;
 use super::carry::Carry;
 #[cfg(target_arch = "x86_64")]
 use super::gemm;
-use super::{CompileError, transpose};
+use super::transpose;
 use crate::abi::GemmCall;
+use crate::error::{CompileError, internal};
 
 /// Where compiled code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,10 +361,6 @@ impl<'a> Helpers<'a> {
         let function = self.reference(b, helper);
         b.ins().call(function, arguments);
     }
-}
-
-fn internal(error: &dyn std::fmt::Display) -> CompileError {
-    CompileError::Internal(error.to_string())
 }
 
 /// How much effort goes into optimization.

@@ -7,9 +7,11 @@ use ir::order::{Distribution, LANES, Pattern, Scope, Step};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Order};
 
-use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode, offset};
+use super::emit::Emitter;
+use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode};
 use super::lanes128;
+use super::state::offset;
+use super::state::own_memory;
 
 /// The minimum number of lanes that are merged. Those without elements hold the identity.
 const FEWEST: usize = 16;

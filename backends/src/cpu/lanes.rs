@@ -20,16 +20,18 @@ use ir::order::{BLOCK, LANES, LANES_CHUNK};
 use ir::sched::{Form, extreme};
 
 use super::best::Best;
-use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, FoldCode, Levels, Merging, MergingCode, ceil_div, offset};
+use super::emit::Emitter;
+use super::fold::{Fold, FoldCode, Levels, Merging, MergingCode, ceil_div};
 use super::lane_memory::{LaneMemory, fold_free};
 use super::lanes128::{self, GROUP, Operands};
 use super::materialize::{Materialized, ScratchArray};
-use super::nest::Axis;
 use super::pick::{self, Pick};
 use super::scalar;
+use super::state::Axis;
+use super::state::offset;
+use super::state::own_memory;
 use super::vectors;
-use super::wide::Reducer;
+use super::wide::reduce::Reducer;
 
 /// The most operations of a short body, which is unrolled.
 const SHORT: usize = 8;

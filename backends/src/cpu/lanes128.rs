@@ -15,11 +15,10 @@ use ir::nest::{IndexId, Op, ValueId};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
-use super::columns::Strip;
 use super::emit::Emitter;
-use super::fold::offset;
-use super::leaf::{Done, LeafEmitter};
+use super::leaf::{Done, LeafEmitter, is_wide};
 use super::scalar;
+use super::state::{Strip, offset};
 
 /// The number of elements in a group.
 pub(super) const GROUP: i64 = 4;
@@ -36,10 +35,6 @@ pub(super) fn vector(dtype: Dtype, wide: bool) -> Type {
         Dtype::Bool if wide => I64X2,
         _ => I32X4,
     }
-}
-
-pub(super) fn is_wide(dtype: Dtype) -> bool {
-    dtype.bytes() == 8
 }
 
 /// Values computed once, before the loop.

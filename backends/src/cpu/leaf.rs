@@ -124,3 +124,8 @@ impl Emit for Leaf {
 fn gathered<L: LeafEmitter>(leaf: &Leaf, access: usize, done: &Done<L::Vector>) -> Vec<L::Vector> {
     leaf.accesses[access].gathered.iter().map(|(v, _)| done.get(*v)).collect()
 }
+
+/// Whether elements of a type fill lanes of eight bytes.
+pub(super) fn is_wide(dtype: Dtype) -> bool {
+    dtype.bytes() == 8
+}

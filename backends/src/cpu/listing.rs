@@ -12,9 +12,10 @@ use ir::sched::{Machine, Scheduled};
 
 use super::compile::{CodeGens, Drafted, draft, effort};
 use super::jit::{self, Called, Code, Host};
-use super::wide::Isa;
-use super::{CompileError, Simd};
+use super::machine::Isa;
+use super::options::Simd;
 use crate::error::check;
+use crate::error::{CompileError, internal};
 
 /// The form of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub fn listing(scheduled: &Scheduled, simd: Simd, listing: Listing) -> Result<St
             let isa = codegens.of(&function.func);
             let code = match listing {
                 Listing::Clif => function.func.display().to_string(),
-                Listing::Asm => instructions(isa, function).map_err(|e| CompileError::Internal(e.to_string()))?,
+                Listing::Asm => instructions(isa, function).map_err(|e| internal(&e))?,
             };
             // Writing to a string cannot fail.
             let _ = write!(text, "; kernel {name}, {}\n{called}{}\n\n", user_name(*id), code.trim_end());

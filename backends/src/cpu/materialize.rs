@@ -9,7 +9,7 @@ use ir::Affine;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement, Subscript, ValueId};
 
 use super::emit::Emitter;
-use super::nest::Axis;
+use super::state::Axis;
 
 /// An array of materialized values: its address, and the flags of accesses.
 #[derive(Clone, Copy)]

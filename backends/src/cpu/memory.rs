@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::RunError;
 use crate::abi::SCRATCH_ALIGN;
+use crate::error::RunError;
 use crate::pages::in_large_pages;
 
 /// Memory of a call or thread is kept for the next run up to this size in bytes.

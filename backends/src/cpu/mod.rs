@@ -1,22 +1,25 @@
 //! The CPU engine: compiles verified programs with Cranelift, one function per part of a kernel,
 //! for any sizes.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `compile`, `jit` | from a program to machine code; ownership of the code; helpers that it calls |
-//! | `emit`, `state`, `nest`, `scalar` | the code generator and its state; loop nests; scalar operations |
-//! | `leaf` | code for leaves (`ir::leaf`), independent of the vector width |
-//! | `vectors`, `lanes128`, `branch`, `whiles`, `wide` | the same for 128-bit vectors of Cranelift, and for our own AVX2 and AVX-512 |
-//! | `index_split`, `transpose_tiles`, `transpose` | loops that are split at comparisons; tiled transposition |
-//! | `columns`, `strips`, `tiled` | loops along columns, several columns at a time |
-//! | `reduce`, `lanes`, `lane_memory`, `fold`, `best`, `pick` | reductions in the canonical order |
-//! | `scan`, `carry`, `materialize` | scans; the hand-off of carries between their threads; temporaries materialized in scratch |
-//! | `contract`, `gemm` | contractions, as matrix products where possible |
-//! | `run`, `memory`, `formula` | the run time: sizes of a call, memory |
-//! | `steps`, `time_tiles` | kernels in order, and loops over them |
-//! | `distribute`, `pool`, `sync`, `cost` | kernels on several threads, as far as the estimated cost justifies |
-//! | `object` | programs compiled to object files |
-//! | `listing` | the generated code as text |
+//! The files stand in layers, and import nothing of the layers above:
+//!
+//! | layer | files | holds |
+//! |---|---|---|
+//! | running | `run`, `steps`, `time_tiles` | calls; kernels in order, and loops over them |
+//! | | `distribute`, `pool`, `memory` | kernels on several threads; memory |
+//! | compiling | `compile`, `listing`, `object` | from a program to machine code, to text, and to object files |
+//! | loops | `scan`, `reduce`, `lanes`, `lane_memory`, `best`, `pick`, `tiled` | scans and reductions in the canonical order |
+//! | | `contract` | contractions, as matrix products where possible |
+//! | | `nest`, `index_split`, `transpose_tiles`, `unfolded` | loop nests; loops that are split at comparisons; tiled transposition |
+//! | | `columns`, `strips`, `phases` | loops along columns, several columns at a time |
+//! | leaves | `vectors`, `materialize` | leaves (`ir::leaf`) in the widest vectors; temporaries materialized in scratch |
+//! | | `wide` | leaves with our own AVX2 and AVX-512 |
+//! | | `lanes128`, `inner_loops`, `branch`, `whiles`, `convert`, `half`, `fold` | leaves with 128-bit vectors of Cranelift; pairwise levels |
+//! | | `leaf` | code for leaves, independent of the vector width |
+//! | statements | `emit`, `state`, `scalar` | the code generator and its state; scalar operations |
+//! | | `jit`, `gemm`, `transpose`, `carry` | ownership of the code; the helpers that it calls |
+//! | data | `sizes`, `formula`, `cost`, `wide/kernel` | the numbers that kernels load; facts about kernels |
+//! | | `machine`, `options`, `sync` | instruction sets and memory systems; options; primitives of threads |
 
 mod best;
 mod branch;
@@ -34,12 +37,14 @@ mod formula;
 mod gemm;
 mod half;
 mod index_split;
+mod inner_loops;
 mod jit;
 mod lane_memory;
 mod lanes;
 mod lanes128;
 mod leaf;
 mod listing;
+mod machine;
 mod materialize;
 mod memory;
 mod nest;
@@ -47,6 +52,8 @@ mod nest;
 pub mod object;
 #[cfg(all(test, feature = "objects"))]
 mod objects;
+mod options;
+mod phases;
 mod pick;
 mod pool;
 #[cfg(test)]
@@ -55,6 +62,7 @@ mod reduce;
 mod run;
 mod scalar;
 mod scan;
+mod sizes;
 mod state;
 mod steps;
 mod strips;
@@ -77,82 +85,11 @@ use ir::sched::{Machine, Scheduled};
 
 pub use crate::error::{CompileError, RunError};
 pub use listing::{Listing, listing};
+pub use options::{MemoryRegime, Options, Simd};
 pub use sync::cores;
 
 use crate::error::check;
-use run::Watch;
-
-/// The options for compiling and running a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The maximum number of threads of a run, at least 1. A run that asks for more gets this many.
-    pub threads: usize,
-    /// The minimum work per thread in nanoseconds, by an estimate: a kernel uses as many threads as
-    /// have this much to do. Handing work to a thread costs a few hundred nanoseconds.
-    pub least_share: u64,
-    /// The work in nanoseconds, by an estimate, for which sleeping threads are woken: in one
-    /// kernel, or in several in quick succession. They arrive some 40,000 ns later.
-    pub wake_from: u64,
-    /// For tests: threads wait shortly for each other before a kernel begins, and yield before each
-    /// piece. This exposes more interleavings, however short the kernel is.
-    pub rendezvous: bool,
-    /// The width of vectors.
-    pub simd: Simd,
-    /// Which arrays are accessed as if they did not fit into the caches.
-    pub memory_regime: MemoryRegime,
-}
-
-/// The width of vectors in innermost loops. It never changes a result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Simd {
-    /// The widest that this machine has.
-    #[default]
-    Auto,
-    /// 128 bits: Cranelift's vectors, available on every machine.
-    W128,
-    /// 256 bits: AVX2 with fused multiply-add. Falls back to 128 bits.
-    W256,
-    /// 512 bits: AVX-512. Falls back to the widest that the machine has.
-    W512,
-}
-
-/// Which arrays are prefetched and stored to as if they did not fit into the caches. It never
-/// changes a result. All regimes but [`MemoryRegime::Auto`] are for tests, so that small arrays and
-/// any machine exercise every way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryRegime {
-    /// Large arrays, in the way that is fastest on this processor.
-    #[default]
-    Auto,
-    /// All arrays, prefetched on several pages at once.
-    Pages,
-    /// All arrays, read as streams by a single instruction each.
-    Streams,
-}
-
-impl Simd {
-    /// Whether this machine has vectors of this width.
-    pub fn is_here(self) -> bool {
-        match self {
-            Simd::Auto | Simd::W128 => true,
-            Simd::W256 => wide::Isa::Avx2.is_here(),
-            Simd::W512 => wide::Isa::Avx512.is_here(),
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            threads: 256,
-            least_share: 3_000,
-            wake_from: 100_000,
-            rendezvous: false,
-            simd: Simd::Auto,
-            memory_regime: MemoryRegime::Auto,
-        }
-    }
-}
+use steps::Watch;
 
 /// A compiled program, for all sizes. Several threads may run it at the same time.
 pub struct Module {

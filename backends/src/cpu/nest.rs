@@ -13,24 +13,13 @@ use ir::nest::{Block, Extent, FunctionId, IndexId, Loop, LoopKind, Op, ReducerId
 use ir::sabotage::{self, Bug};
 use ir::sched::Form;
 
-use super::emit::{Emitter, own_memory};
-use super::state::Scope;
+use super::emit::Emitter;
+use super::state::{Axis, Scope, own_memory};
 use super::{columns, scalar, vectors};
 use crate::abi::FaultRecord;
 
 /// From this length on, a row that goes into a table is taken in vectors.
 const SHORT_ROW: i64 = 16;
-
-/// A loop: one index, or several adjacent ones merged into one.
-#[derive(Clone, Debug)]
-pub(super) struct Axis {
-    /// The index that is counted.
-    pub(super) index: IndexId,
-    /// The merged indices, which are bound to 0.
-    pub(super) merged: Vec<IndexId>,
-    /// The number of iterations, not negative.
-    pub(super) extent: Value,
-}
 
 impl<'a> Emitter<'a> {
     /// Statements one after another.

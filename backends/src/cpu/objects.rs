@@ -7,11 +7,11 @@ use cranelift_object::{ObjectBuilder, ObjectModule};
 use ir::sched::Machine;
 use schedule::schedule;
 
-use super::Simd;
 use super::compile::{CodeGens, define};
 use super::jit::{self, Called, Code, Effort, Host};
+use super::machine::Isa;
 use super::object::Target;
-use super::wide::Isa;
+use super::options::Simd;
 
 /// Kernels with constants, scalars, numbers of elements, bytes, a gather, a reduction by lanes, and
 /// one in any order.

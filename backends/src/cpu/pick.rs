@@ -10,11 +10,12 @@ use ir::nest::{Block, IndexId, ValueId};
 use ir::{CompareOp, Dtype, Monoid, Scalar};
 
 use super::emit::Emitter;
-use super::fold::{Fold, FoldCode, offset};
+use super::fold::{Fold, FoldCode};
 use super::lanes128::{self, little};
 use super::materialize::ScratchArray;
 use super::scalar;
-use super::wide::Reducer;
+use super::state::offset;
+use super::wide::reduce::Reducer;
 
 /// The number of elements per iteration.
 const STEP: usize = 16;

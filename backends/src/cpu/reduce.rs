@@ -13,7 +13,7 @@ use ir::sched::Form;
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, MergingCode, at_multiple};
 use super::lane_memory::LanesInMemory;
-use super::nest::Axis;
+use super::state::Axis;
 
 /// The inclusive prefixes inside a group of a scan. Its elements are in memory.
 pub(super) fn scan_group(e: &mut Emitter<'_>, merging: Merging, layout: &Layout, base: Value) -> Vec<Vec<Value>> {

@@ -4,9 +4,7 @@
 //! A call on small arrays must not allocate, because that would dominate its time. So everything
 //! that a call needs is kept in a [`Frame`], which later calls reuse.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use cranelift_codegen::entity::EntityRef;
 use ir::array::{ArrayMut, ArrayRef};
@@ -19,9 +17,10 @@ use ir::{Dtype, Size};
 use super::compile::{Compiled, CompiledKernel};
 use super::distribute::{Address, Extents, Next, ThreadScratch};
 use super::memory::{Block, Pool};
-use super::steps::Steps;
-use super::{Options, RunError};
+use super::options::Options;
+use super::steps::{Steps, Watch};
 use crate::abi::SCRATCH_ALIGN;
+use crate::error::RunError;
 use crate::slots::{SlotLocation, Slots, words};
 use crate::{call, float_mode};
 
@@ -48,22 +47,6 @@ pub(super) struct Runner {
     frames: Mutex<Vec<Box<Frame>>>,
     /// Scratch memory of helper threads that no run is using.
     memory: Pool,
-}
-
-/// An observer of a run.
-#[derive(Default)]
-pub(super) struct Watch<'w> {
-    /// Accumulates the duration of each kernel.
-    pub(super) times: Option<&'w mut [Duration]>,
-    /// Set if the results are no longer wanted.
-    pub(super) cancelled: Option<&'w AtomicBool>,
-}
-
-impl Watch<'_> {
-    /// Whether the results are no longer wanted.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
-    }
 }
 
 /// The state of a run. Everything before `addresses` depends only on the sizes of the call, and

@@ -27,15 +27,17 @@ use ir::sched::{HandOff, prefixes_in_chunks};
 use ir::visit;
 
 use super::carry::Carry;
-use super::emit::{Emitter, own_memory};
-use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode, offset};
+use super::emit::Emitter;
+use super::fold::{Fold, FoldCode, Layout, Merging, MergingCode};
 use super::jit::Helper;
 use super::lanes128::{self, little};
 use super::materialize::{Materialized, ScratchArray};
-use super::nest::Axis;
 use super::reduce::{end_group, scan_group};
 use super::scalar;
-use super::wide::Scanner;
+use super::state::Axis;
+use super::state::offset;
+use super::state::own_memory;
+use super::wide::scan::Scanner;
 
 const _: () = assert!(SCAN_CHUNK.is_multiple_of(SCAN_GROUP));
 

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 
 use cranelift_codegen::entity::SecondaryMap;
-use cranelift_codegen::ir::{self as cl, Value};
+use cranelift_codegen::ir::{self as cl, MemFlagsData, Value};
 use ir::build::Values;
 use ir::nest::{BufferId, IndexId, Program, SlotId, ValueId};
 use ir::sched::Part;
 use ir::{Dtype, Size};
+
+use super::formula::{Formula, Rule};
+use super::sizes::Width;
 
 /// The memory slot of each buffer that shares its memory.
 pub(super) type SlotTable = SecondaryMap<BufferId, Option<SlotId>>;
@@ -177,4 +180,55 @@ impl Scratch {
     pub(super) fn local(&self, program: &Program, buffer: BufferId) -> Option<Local> {
         self.locals.get((buffer.as_u32() as usize).checked_sub(program.buffers.len())?).copied()
     }
+}
+
+/// A loop: one index, or several adjacent ones merged into one.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    /// The index that is counted.
+    pub(super) index: IndexId,
+    /// The merged indices, which are bound to 0.
+    pub(super) merged: Vec<IndexId>,
+    /// The number of iterations, not negative.
+    pub(super) extent: Value,
+}
+
+/// A strip of columns.
+#[derive(Clone, Copy)]
+pub(super) struct Strip {
+    pub(super) from: Value,
+    pub(super) to: Value,
+    /// The distance between rows of scratch in columns.
+    pub(super) width: Value,
+}
+
+/// The requirements of a kernel's passes over columns.
+#[derive(Default)]
+pub(super) struct Columns {
+    /// The last index of the loop that is distributed over threads.
+    pub(super) ranged: Option<IndexId>,
+    /// Whether strips extend along that index.
+    pub(super) strips: bool,
+    /// The current strip.
+    pub(super) strip: Option<Strip>,
+    /// Scratch buffers that each column of a strip has a copy of.
+    pub(super) spread: Vec<(BufferId, Width)>,
+}
+
+impl Columns {
+    /// The number of copies of a scratch buffer that a thread needs.
+    pub(super) fn times(&self, buffer: BufferId) -> Formula {
+        let widths = self.spread.iter().filter(|(b, _)| *b == buffer).map(|(_, width)| width.formula());
+        widths.reduce(|a, b| a.then(Rule::Greater, b)).unwrap_or(Formula::Constant(1))
+    }
+}
+
+/// An offset in bytes as an immediate.
+pub(super) fn offset(bytes: usize) -> i32 {
+    i32::try_from(bytes).expect("a small offset")
+}
+
+/// Flags for memory that only the kernel accesses: aligned, and not aliased by buffers.
+pub(super) fn own_memory() -> MemFlagsData {
+    MemFlagsData::trusted()
 }

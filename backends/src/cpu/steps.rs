@@ -2,6 +2,7 @@
 //! has the memory of two temporaries, which are exchanged after every iteration: only addresses
 //! move.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cranelift_codegen::entity::EntityRef;
@@ -12,8 +13,24 @@ use ir::sched::time_tiles::TimeTiles;
 use super::compile::CompiledKernel;
 use super::distribute::{Address, Extents, Next, Task};
 use super::memory::Pool;
-use super::run::Watch;
-use super::{Options, RunError};
+use super::options::Options;
+use crate::error::RunError;
+
+/// An observer of a run.
+#[derive(Default)]
+pub(super) struct Watch<'w> {
+    /// Accumulates the duration of each kernel.
+    pub(super) times: Option<&'w mut [Duration]>,
+    /// Set if the results are no longer wanted.
+    pub(super) cancelled: Option<&'w AtomicBool>,
+}
+
+impl Watch<'_> {
+    /// Whether the results are no longer wanted.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
+    }
+}
 
 /// The kernels of a run, and what they work on.
 pub(super) struct Steps<'r, 'w> {

@@ -18,13 +18,16 @@ use ir::nest::{BufferId, IndexId, Op, ValueId};
 use ir::order::BLOCK;
 use ir::{Affine, Dtype, Size};
 
-use super::columns::{self, ColumnRange, MOST, Phase, Strip, again};
 use super::emit::Emitter;
 use super::fold::{Fold, LEVELS, ceil_div};
+use super::inner_loops::{ColumnRange, axes};
 use super::lanes128::Operands;
 use super::leaf::LeafEmitter;
-use super::nest::Axis;
-use super::wide::{self, Ready};
+use super::phases::{Phase, again, phases, uses};
+use super::sizes::STRIP;
+use super::state::{Axis, Strip};
+use super::wide::elementwise::Ready;
+use super::wide::support::has_steps;
 
 /// The number of rows that a leaf processes at once, for bodies with at most this many operations.
 const AT_ONCE: [(usize, i64); 2] = [(7, 4), (17, 2)];
@@ -70,11 +73,11 @@ impl<'l> Strips<'l> {
             return None;
         }
         let operands = Operands::new(e, leaf);
-        let phases = columns::phases(leaf);
-        let uses = columns::uses(leaf, &phases);
+        let phases = phases(leaf);
+        let uses = uses(leaf, &phases);
         let mut kept: BTreeMap<LeafId, BufferId> = BTreeMap::new();
         for id in uses.iter().flatten().filter(|id| !again(leaf, **id)) {
-            kept.entry(*id).or_insert_with(|| e.local(leaf.values[*id].0, MOST as usize));
+            kept.entry(*id).or_insert_with(|| e.local(leaf.values[*id].0, STRIP as usize));
         }
         let mut passes = vec![];
         for (phase, uses) in phases.iter().zip(&uses) {
@@ -94,7 +97,7 @@ impl<'l> Strips<'l> {
                 Phase::Nest(nest) => {
                     let mut sums = vec![];
                     for a in &nest.accumulators {
-                        sums.push(kept.get(&a.result).copied().unwrap_or_else(|| e.local(a.dtype, MOST as usize)));
+                        sums.push(kept.get(&a.result).copied().unwrap_or_else(|| e.local(a.dtype, STRIP as usize)));
                     }
                     let clear = if sums.is_empty() { None } else { Some(clear(e, leaf, nest, &sums)?) };
                     let rows =
@@ -115,7 +118,7 @@ impl<'l> Strips<'l> {
                 Pass::Down(down) => {
                     let Down { nest, clear, rows, .. } = &**down;
                     clear.iter().for_each(|leaf| leaf.run(e, strip.from, strip.to));
-                    let axes = columns::axes(e, nest);
+                    let axes = axes(e, nest);
                     let Some((last, outer)) = axes.split_last() else { continue };
                     if nest.accumulators.iter().any(|a| a.blocks.is_some()) {
                         self.blocks(e, down, last, strip);
@@ -144,7 +147,7 @@ impl<'l> Strips<'l> {
             .iter()
             .zip(sums)
             .filter_map(|(a, sum)| Some((a.blocks?.fold, *sum)))
-            .map(|(fold, sum)| (fold, e.base(sum), e.scratch(MOST as usize * LEVELS * fold.dtype.bytes())))
+            .map(|(fold, sum)| (fold, e.base(sum), e.scratch(STRIP as usize * LEVELS * fold.dtype.bytes())))
             .collect();
         let each = |e: &mut Emitter<'_>, finish: bool, number: Value| {
             for (fold, memory, levels) in &accumulators {
@@ -184,7 +187,7 @@ impl<'l> Strips<'l> {
 
 /// Whether each phase can be a leaf with wide vectors.
 fn takes(e: &Emitter<'_>, leaf: &Leaf) -> bool {
-    let mut all = wide::has_steps(e, leaf, &leaf.steps);
+    let mut all = has_steps(e, leaf, &leaf.steps);
     for step in &leaf.steps {
         if let LeafStep::Nest(nest) = step {
             let blocks = nest.accumulators.iter().any(|a| a.blocks.is_some());
@@ -221,7 +224,7 @@ impl RowLoop {
         accumulator: &dyn Fn(usize) -> Access,
     ) -> Option<RowLoop> {
         let loops = nest.body.iter().any(|step| matches!(step, LeafStep::Nest(_)));
-        if loops || !wide::has_steps(e, leaf, &leaf.steps) {
+        if loops || !has_steps(e, leaf, &leaf.steps) {
             return None;
         }
         let row = nest.dims.last()?.0;

@@ -12,11 +12,12 @@ use ir::order::BLOCK;
 use ir::sched::{Form, Tiles, is_scalar};
 use ir::{Affine, Size};
 
-use super::columns::{self, ColumnRange};
 use super::emit::Emitter;
-use super::fold::{Fold, FoldCode, offset};
+use super::fold::{Fold, FoldCode};
+use super::inner_loops::{ColumnRange, axes, groups_of};
 use super::lanes128::{Lanes128, Operands, Registers, vector};
 use super::leaf::{Done, LeafEmitter};
+use super::state::offset;
 use super::strips::{self, RowLoop};
 
 /// The number of rows that are reduced and then processed further while they are in the cache.
@@ -193,8 +194,8 @@ impl Emitter<'_> {
         let operands = Operands::new(self, leaf);
         for step in &leaf.steps {
             let LeafStep::Nest(nest) = step else { continue };
-            let axes = columns::axes(self, nest);
-            let groups = columns::groups_of(leaf, nest, 0);
+            let axes = axes(self, nest);
+            let groups = groups_of(leaf, nest, 0);
             let levels: Vec<_> = nest.accumulators.iter().map(|_| None).collect();
             let columns = ColumnRange { leaf, operands: &operands, strip: None, from, to };
             columns.groups(self, groups, &mut |l| {

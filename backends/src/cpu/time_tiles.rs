@@ -24,10 +24,10 @@ use ir::Size;
 use ir::nest::{BufferId, Carried, Node, Repeat};
 use ir::sched::time_tiles::{Rows, Strip, TimeTiles};
 
-use super::RunError;
 use super::distribute::{Address, Task};
 use super::pool::{self, Thread};
 use super::steps::Steps;
+use crate::error::RunError;
 
 /// The part of a cache that the rows of a tile may fill, in bytes: half of a second-level cache.
 const CACHE: i64 = 512 << 10;

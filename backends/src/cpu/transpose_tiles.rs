@@ -15,7 +15,7 @@ use ir::{Affine, Size};
 
 use super::emit::Emitter;
 use super::jit::Helper;
-use super::nest::Axis;
+use super::state::Axis;
 
 const ROWS: i64 = Transpose::ROWS;
 /// Padding at the end of each row of a tile, in elements. Without it, rows could map to the same

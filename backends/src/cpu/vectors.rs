@@ -8,14 +8,16 @@ use ir::nest::{Block, IndexId, ValueId};
 use super::emit::Emitter;
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers};
 use super::leaf::Emit;
-use super::{whiles, wide};
+use super::whiles;
+use super::wide::support::takes;
+use super::wide::{elementwise, steps};
 
 impl Emitter<'_> {
     /// The vector form of a loop, if it has one and there are instructions for it.
     pub(super) fn leaf(&self, index: IndexId, body: &Block, wanted: &[ValueId]) -> Option<Leaf> {
         Leaf::build(self.site(&|value| self.dtype(value)), index, body, wanted)
             .ok()
-            .filter(|leaf| wide::takes(self, leaf) || leaf.is_native())
+            .filter(|leaf| takes(self, leaf) || leaf.is_native())
     }
 }
 
@@ -32,11 +34,11 @@ pub(super) fn unroll(weight: usize) -> i64 {
 /// Runs whole groups of `from..to`, which must not be empty. Returns where the remainder begins, or
 /// `None` if there is none.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
-    if wide::run(e, leaf, from, to).is_some() {
+    if elementwise::run(e, leaf, from, to).is_some() {
         return None;
     }
     if leaf.carries()
-        && let Some(done) = wide::run_whole(e, leaf, from, to)
+        && let Some(done) = steps::run_whole(e, leaf, from, to)
     {
         return Some(done);
     }

@@ -5,8 +5,8 @@ use ir::leaf::{Carried, Leaf, LeafId, LeafStep, Steps};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar};
 
-use super::lanes128::{Lanes128, Registers, is_wide};
-use super::leaf::{Done, Emit, LeafEmitter};
+use super::lanes128::{Lanes128, Registers};
+use super::leaf::{Done, Emit, LeafEmitter, is_wide};
 
 /// How many groups take their steps together: as many as keep their state in registers, because the
 /// steps of one depend on each other and leave most units idle.

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
-use tests::source::{files, root};
+use tests::imports::{circles, imports};
+use tests::source::{File, files, root};
 
 /// The workspace crates that a crate may import: always, and in its tests.
 const EDGES: &[(&str, &[&str], &[&str])] = &[
@@ -56,6 +57,11 @@ const SAFE: &[&str] = &[
 
 /// No file is longer.
 const MAX_LINES: usize = 1000;
+
+/// Folders with few files that import one another in a circle.
+const LAYERED: &[&str] = &["backends/src/cpu/"];
+/// The most files in such a circle.
+const MOST_IN_CIRCLE: usize = 4;
 
 /// Every source file of the workspace, with its path from the root.
 fn sources() -> Vec<(String, String)> {
@@ -119,6 +125,24 @@ fn engines_import_nothing_of_each_other() {
         for other in others {
             for (number, line) in text.lines().enumerate().filter(|(_, line)| line.contains(other)) {
                 faults.push(format!("{path}:{} imports of another engine: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    report(&faults);
+}
+
+#[test]
+fn files_stand_in_layers() {
+    let mut faults = vec![];
+    for folder in LAYERED {
+        let files: Vec<File> = files(&["rs"]).into_iter().filter(|file| file.path.starts_with(folder)).collect();
+        let imports = imports(&files);
+        assert!(imports.values().any(|to| to.len() > MOST_IN_CIRCLE), "no imports were found in {folder}");
+        for circle in circles(&imports).iter().filter(|circle| circle.len() > MOST_IN_CIRCLE) {
+            faults.push(format!("{} files of {folder} import one another in a circle:", circle.len()));
+            for file in circle {
+                let within: Vec<&str> = imports[file].intersection(circle).copied().collect();
+                faults.push(format!("{file} imports {}", within.join(", ")));
             }
         }
     }

@@ -12,8 +12,7 @@ use object::{
     Symbol, SymbolKind, elf,
 };
 
-use super::internal;
-use crate::cpu::CompileError;
+use crate::error::{CompileError, internal};
 
 /// The number of data bytes per line.
 const ON_A_LINE: usize = 16;

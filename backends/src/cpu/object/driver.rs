@@ -28,10 +28,9 @@ use super::interface::{Interface, Origin, Param, Status};
 use super::mode::Mode;
 use super::sizes::{Number, Sizes, checked};
 use crate::abi::{FaultRecord, SCRATCH_ALIGN};
-use crate::cpu::columns::Columns;
-use crate::cpu::emit::own_memory;
 use crate::cpu::formula::{Formula, Rule};
 use crate::cpu::scalar;
+use crate::cpu::state::{Columns, own_memory};
 use crate::slots::Slots;
 
 /// A kernel, as its caller needs to know it.

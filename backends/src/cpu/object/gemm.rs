@@ -15,10 +15,10 @@ use cranelift_module::{FuncId, Module};
 use super::runtime::counted;
 use super::target::Target;
 use crate::abi::GemmCall;
-use crate::cpu::CompileError;
-use crate::cpu::emit::own_memory;
 use crate::cpu::jit::{BLOCK_COLUMNS, BLOCK_ROWS, INNER};
+use crate::cpu::state::own_memory;
 use crate::cpu::wide::product;
+use crate::error::{CompileError, internal};
 
 /// The rows of a tile in Cranelift's vectors, and the vectors per row.
 const ROWS: i64 = 6;
@@ -88,7 +88,6 @@ fn sums(module: &mut dyn Module, target: Target, element: Type) -> Result<(Sums,
     let Some(isa) = target.wide() else {
         return Ok((Sums::Vectors { fused: target.fuses() }, ROWS, VECTORS * 16));
     };
-    let internal = |e: &dyn std::fmt::Display| CompileError::Internal(e.to_string());
     let code = product::tile(isa, element == F64).ok_or_else(|| internal(&"no code for a tile"))?;
     let mut signature = Signature::new(CallConv::SystemV);
     signature.params.push(AbiParam::new(I64));

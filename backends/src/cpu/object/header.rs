@@ -5,8 +5,7 @@ use std::fmt::Write;
 
 use ir::Dtype;
 
-use super::interface::{Interface, NUMBERS, Param, Status, c_type};
-use super::{Function, Settings};
+use super::interface::{Function, Interface, NUMBERS, Param, Settings, Status, c_type};
 
 /// The declarations that all headers share.
 const SHARED: &str = "\

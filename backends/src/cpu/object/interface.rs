@@ -4,10 +4,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::nest::{BufferId, CheckKind, Program, Purpose, Relation, SiteId, SymbolSource, is_length};
+use ir::sched::Scheduled;
 use ir::{Dtype, SymbolId};
 
-use super::Function;
 use super::names::{distinct, in_c, symbol};
+use super::target::Target;
+
+/// A function of an object.
+pub struct Function<'a> {
+    /// The program that it computes, scheduled for [`Machine::OBJECT`].
+    pub scheduled: &'a Scheduled,
+    /// Its signature in the source.
+    pub signature: String,
+    /// Its doc comment in the source.
+    pub comment: String,
+    /// The message for a status, in terms of the source.
+    pub text: &'a dyn Fn(Status) -> String,
+}
+
+/// The settings of an object.
+pub struct Settings<'a> {
+    /// The machine that it is for.
+    pub target: Target,
+    /// The prefix of its functions' symbols.
+    pub prefix: &'a str,
+    /// The name of its source, for comments and the include guard of its header.
+    pub origin: &'a str,
+}
 
 /// The outcome of a call of a function in an object. Its number is its position in the function's
 /// list.

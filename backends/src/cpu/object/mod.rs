@@ -27,39 +27,16 @@ use ir::nest::Role;
 use ir::sabotage::{self, Bug};
 use ir::sched::{Machine, Scheduled};
 
-pub use self::interface::Status;
+pub use self::interface::{Function, Settings, Status};
 pub use self::target::{Target, TargetError};
 
 use self::driver::{Callee, DriverInput};
 use self::interface::Interface;
 use self::mode::Mode;
-use super::CompileError;
 use super::compile::{CodeGens, define, effort, late_faults, panic_message, range, scratch_buffers, step};
 use super::jit::{Called, Effort, Host};
-use crate::error::check;
+use crate::error::{CompileError, check, internal};
 use crate::slots::{Slots, words};
-
-/// A function of an object.
-pub struct Function<'a> {
-    /// The program that it computes, scheduled for [`Machine::OBJECT`].
-    pub scheduled: &'a Scheduled,
-    /// Its signature in the source.
-    pub signature: String,
-    /// Its doc comment in the source.
-    pub comment: String,
-    /// The message for a status, in terms of the source.
-    pub text: &'a dyn Fn(Status) -> String,
-}
-
-/// The settings of an object.
-pub struct Settings<'a> {
-    /// The machine that it is for.
-    pub target: Target,
-    /// The prefix of its functions' symbols.
-    pub prefix: &'a str,
-    /// The name of its source, for comments and the include guard of its header.
-    pub origin: &'a str,
-}
 
 /// Compiles the functions to a relocatable object file. The output is deterministic.
 pub fn object(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
@@ -73,13 +50,8 @@ pub fn header(functions: &[Function<'_>], settings: &Settings<'_>) -> String {
 }
 
 /// Such an object as assembly. Assembling it gives the same sections, symbols and relocations.
-/// relocations.
 pub fn assembly(object: &[u8]) -> Result<String, CompileError> {
     assembly::assembly(object)
-}
-
-fn internal(error: &dyn std::fmt::Display) -> CompileError {
-    CompileError::Internal(error.to_string())
 }
 
 fn build(functions: &[Function<'_>], settings: &Settings<'_>) -> Result<Vec<u8>, CompileError> {
@@ -206,7 +178,7 @@ fn define_texts(
         let at = b.ins().imul_imm_s(status, 4);
         let at = b.ins().iadd(data, at);
         let one = i32::from(sabotage::on(Bug::ObjectText));
-        let place = b.ins().uload32(super::emit::own_memory(), at, 4 * one);
+        let place = b.ins().uload32(super::state::own_memory(), at, 4 * one);
         let text = b.ins().iadd(data, place);
         b.ins().return_(&[text]);
         b.seal_all_blocks();

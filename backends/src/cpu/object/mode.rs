@@ -7,7 +7,7 @@ use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{FuncId, Linkage, Module};
 
 use super::target::Target;
-use super::{CompileError, internal};
+use crate::error::{CompileError, internal};
 
 /// The functions that set and restore the mode.
 #[derive(Clone, Copy)]

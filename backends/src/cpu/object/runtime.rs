@@ -10,8 +10,8 @@ use cranelift_module::{FuncId, Module};
 
 use super::gemm;
 use super::target::Target;
-use crate::cpu::CompileError;
 use crate::cpu::jit::Helper;
+use crate::error::CompileError;
 
 /// Defines a helper. Helpers that the C library provides need no definition.
 pub(super) fn define(module: &mut dyn Module, target: Target, helper: Helper, id: FuncId) -> Result<(), CompileError> {

@@ -6,8 +6,9 @@ use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::Configurable;
 
 use crate::cpu::jit::{self, Effort, Host};
-use crate::cpu::wide::{Isa, Memory};
-use crate::cpu::{CompileError, MemoryRegime, Simd};
+use crate::cpu::machine::{Isa, Memory};
+use crate::cpu::options::{MemoryRegime, Simd};
+use crate::error::{CompileError, internal};
 
 /// A machine that an object is compiled for: an architecture, with Linux, and the minimum level of
 /// its processors.
@@ -129,7 +130,6 @@ impl Target {
 
     /// The Cranelift target.
     pub(in crate::cpu) fn machine(self, effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
-        let internal = |e: &dyn fmt::Display| CompileError::Internal(e.to_string());
         let mut builder = match (self.cpu, self.arch) {
             (Cpu::Native, _) => cranelift_native::builder().map_err(|e| internal(&e))?,
             (_, Arch::X86_64) => isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|e| internal(&e))?,

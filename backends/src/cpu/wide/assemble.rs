@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, OpKind, Register};
 
+use super::arguments::{Argument, Shared};
 use super::inst::{MemoryRef, Slot, Splat};
-use super::lanes::{Argument, Shared};
-use super::machine::Isa;
 use super::table;
+use crate::cpu::machine::Isa;
 
 /// A position in the code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,28 +1,19 @@
 //! Selects AVX2 instructions, with half as many lanes as AVX-512 and with masks as vectors. There
 //! is one for most operations; many others become short sequences. Leaves with operations that have
-//! neither are rejected ([`has`]) and use 128-bit vectors.
+//! neither are rejected (`support`) and use 128-bit vectors.
 //!
 //! Masked loads and stores use mask instructions for lanes of four and eight bytes. For narrower
 //! lanes they work byte by byte (`Assembler::in_part`), which only happens for the last elements of
 //! a range.
 
 use iced_x86::Code;
-use ir::leaf::{Inst, Leaf};
-use ir::{BinaryOp, Dtype};
+use ir::BinaryOp;
 
-use super::inst::{Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Slot, Splat};
-use super::lanes::{Argument, Registers, WideX86};
+use super::arguments::Argument;
+use super::inst::{Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Registers, Slot, Splat};
+use super::lanes::WideX86;
 use super::op::{VectorOp, W32, W64};
 use super::table;
-
-/// Whether an operation that AVX-512 supports is supported here. Conversions between eight-byte
-/// integers and floats are only supported to `f64`.
-pub(super) fn has(leaf: &Leaf, inst: &Inst, dtype: Dtype) -> bool {
-    let Inst::Cast(from) = inst else { return true };
-    let long = |dtype: Dtype| matches!(dtype, Dtype::I64 | Dtype::U64);
-    let from = leaf.values[*from].0;
-    !(long(from) && dtype == Dtype::F32 || from.is_float() && long(dtype))
-}
 
 /// The instruction for an operation, if there is one.
 fn same(op: VectorOp) -> Option<Code> {

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use cranelift_codegen::entity::PrimaryMap;
 use iced_x86::Register;
 
-use super::allocate::PinnedConstants;
 use super::assemble::{ACTIVE, Chosen};
+use super::constants::PinnedConstants;
 use super::inst::{Body, Class, Fma, Lanes, MemoryRef, Operand, Plain, Reg, Region, Repeat};
-use super::machine::Form;
+use crate::cpu::machine::Form;
 
 /// A step of the allocator.
 pub(super) enum Event<'b> {
@@ -70,8 +70,9 @@ impl<'b> Contents<'b> {
     /// At the beginning of a body: pinned numbers are in their registers, and the masks of active
     /// lanes in theirs.
     pub(super) fn at_beginning(body: &'b Body, constants: &PinnedConstants) -> Contents<'b> {
-        let numbers = constants.all().map(|(number, register)| (Location::Vector(register), Operand::Splat(number)));
-        let numbers = numbers.map(|(place, number)| (place, vec![Content::Of(number)]));
+        let numbers = constants.splats.iter();
+        let numbers =
+            numbers.map(|(number, register)| (Location::Vector(*register), vec![Content::Of(Operand::Splat(*number))]));
         let masks = [false, true].into_iter().zip(ACTIVE);
         let masks = masks.map(|(upper, mask)| (Location::Mask(number(mask)), vec![Content::Active(upper)]));
         Contents { classes: &body.classes, places: numbers.chain(masks).collect() }

@@ -6,12 +6,13 @@ use iced_x86::Code;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::allocate::{self, PinnedConstants};
+use super::allocate;
+use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, Chosen};
 use super::check::{Contents, Event};
+use super::constants::PinnedConstants;
 use super::inst::{Body, Carried, Class, Fma, Item, Lanes, Operand, Plain, Reg, Region, Repeat, Slot, Splat};
-use super::lanes::{Argument, Shared};
-use super::machine::Isa;
+use crate::cpu::machine::Isa;
 
 /// A step of a random body. Its operands are drawn from the values so far.
 #[derive(Clone, Debug)]

@@ -3,21 +3,11 @@
 
 use ir::{CompareOp, Dtype, Scalar};
 
-use super::inst::{Operand, Splat};
-use super::lanes::{Registers, WideX86};
+use super::inst::{Operand, Registers, Splat};
+use super::lanes::WideX86;
 use super::op::{VectorOp, W32};
-use crate::cpu::lanes128::is_wide;
 use crate::cpu::leaf::LeafEmitter;
-
-/// Whether a conversion is supported. Conversions to 16-bit floats are only supported from types
-/// that convert to `f32` exactly, because others would round twice.
-pub(super) fn has(from: Dtype, to: Dtype) -> bool {
-    match to {
-        _ if from == to => true,
-        Dtype::F16 | Dtype::Bf16 => from.is_storage() || matches!(from, Dtype::F32 | Dtype::Bool),
-        _ => true,
-    }
-}
+use crate::cpu::leaf::is_wide;
 
 const INT_TO_INT: [VectorOp; 3] = [VectorOp::SExtendWords, VectorOp::UExtendWords, VectorOp::ToWords];
 

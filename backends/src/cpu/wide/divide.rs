@@ -14,28 +14,16 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use ir::nest::ValueId;
 use ir::{Dtype, Scalar};
 
-use super::inst::{Class, Item, Operand, Region, Slot, Splat};
-use super::lanes::{Argument, Registers, WideX86};
+use super::arguments::{Argument, Divisor};
+use super::inst::{Class, Item, Operand, Region, Registers, Slot, Splat};
+use super::lanes::WideX86;
 use super::op::VectorOp;
 use crate::cpu::emit::Emitter;
-use crate::cpu::lanes128::is_wide;
+use crate::cpu::leaf::is_wide;
 use crate::cpu::scalar;
 
 /// With more operations than this, a body is not dominated by a division.
 const LIGHT: usize = 8;
-
-/// The values precomputed from a divisor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Divisor {
-    /// The rounded reciprocal.
-    Reciprocal,
-    /// Its error, approximately.
-    Rest,
-    Negated,
-    /// The size of the range of safe dividends, as the bits of magnitudes times two; 0 if the
-    /// divisor is not safe.
-    Span,
-}
 
 /// The safe range of magnitudes of dividends and divisors, as bits without a sign: a minimum, and
 /// the first value beyond. They are powers of two that keep the exponents of quotients and

@@ -86,6 +86,9 @@ pub(super) enum Operand {
     Fixed(u32),
 }
 
+/// The registers that hold a value for one group, or operands in memory instead.
+pub(super) type Registers = Vec<Operand>;
+
 /// The lanes that an instruction affects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lanes {

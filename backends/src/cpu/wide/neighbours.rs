@@ -7,12 +7,10 @@
 use ir::Dtype;
 use ir::leaf::{Inst, Leaf, LeafStep};
 
-use super::inst::{MemoryRef, Operand};
-use super::lanes::{Registers, WideX86};
-use super::machine::Isa;
-use super::op::{VectorOp, W32};
+use super::inst::Registers;
 use crate::cpu::emit::Emitter;
-use crate::cpu::lanes128::is_wide;
+use crate::cpu::leaf::is_wide;
+use crate::cpu::machine::Isa;
 
 /// The minimum number of neighbouring loads for which this pays off.
 const LEAST: usize = 3;
@@ -21,22 +19,22 @@ const MOST: i32 = 16;
 
 /// The neighbouring loads of a leaf.
 #[derive(Default)]
-pub(super) struct Neighbours(Vec<Family>);
+pub(super) struct Neighbours(pub(super) Vec<Family>);
 
 /// Loads of almost the same elements.
-struct Family {
-    dtype: Dtype,
+pub(super) struct Family {
+    pub(super) dtype: Dtype,
     /// The access with the lowest address and the others, each with its distance from the first in
     /// elements, less than a group.
-    members: Vec<(usize, i32)>,
+    pub(super) members: Vec<(usize, i32)>,
     /// The number of vectors that a step loads.
-    vectors: i32,
+    pub(super) vectors: i32,
 }
 
 /// The vectors that a step has loaded, for each family from its first element on.
 pub(super) struct Loaded<'n> {
-    neighbours: &'n Neighbours,
-    vectors: Vec<Registers>,
+    pub(super) neighbours: &'n Neighbours,
+    pub(super) vectors: Vec<Registers>,
 }
 
 impl Neighbours {
@@ -94,44 +92,6 @@ impl Neighbours {
 }
 
 /// The number of elements in a vector.
-fn lanes(dtype: Dtype) -> i32 {
+pub(super) fn lanes(dtype: Dtype) -> i32 {
     if is_wide(dtype) { 8 } else { 16 }
-}
-
-impl WideX86<'_, '_> {
-    /// Loads the vectors of each family for a step.
-    pub(super) fn load_neighbours<'n>(&mut self, neighbours: &'n Neighbours) -> Loaded<'n> {
-        let mut vectors = vec![];
-        for family in &neighbours.0 {
-            let first = family.members.iter().find(|(_, apart)| *apart == 0).map_or(0, |(access, _)| *access);
-            let place = |n| Operand::Memory(MemoryRef::Along { access: first, offset: n * lanes(family.dtype) });
-            let mut load = |n| self.vector(VectorOp::Load(W32), &[place(n)]);
-            vectors.push((0..family.vectors).map(&mut load).collect());
-        }
-        Loaded { neighbours, vectors }
-    }
-
-    /// The elements of an access for the current group, if they have been loaded.
-    pub(super) fn neighbour(&mut self, access: usize) -> Option<Registers> {
-        let loaded = self.loaded?;
-        let find = |(family, vectors): (&Family, _)| {
-            let (_, apart) = family.members.iter().find(|(member, _)| *member == access)?;
-            Some((family.dtype, *apart, vectors))
-        };
-        let (dtype, apart, vectors): (_, _, &Registers) =
-            loaded.neighbours.0.iter().zip(&loaded.vectors).find_map(find)?;
-        let lanes = lanes(dtype);
-        let code = VectorOp::Align(is_wide(dtype));
-        let mut parts = vec![];
-        for part in 0..self.isa().group() / lanes {
-            let begin = self.offset + apart + part * lanes;
-            let vector = |number: i32| vectors.get(usize::try_from(number).ok()?).copied();
-            let (low, by) = (vector(begin / lanes)?, u8::try_from(begin % lanes).ok()?);
-            parts.push(match by {
-                0 => low,
-                _ => self.vector(code, &[vector(begin / lanes + 1)?, low, Operand::Immediate(by)]),
-            });
-        }
-        Some(parts)
-    }
 }

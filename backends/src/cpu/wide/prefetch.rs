@@ -17,30 +17,18 @@
 //! If several loops go over the same row, the one with the most computation prefetches the next
 //! row. Memory then works while it computes, and the first loop finds its row in the cache.
 
-use std::collections::BTreeSet;
-
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use ir::Size;
 use ir::leaf::{Access, Inst, Leaf, LeafStep};
-use ir::nest::{BufferId, IndexId, Kernel, Loop, Program, Role, Statement};
-use ir::{Size, visit};
+use ir::nest::Role;
 
+use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, Condition, INDEX, OTHER, SPARE};
 use super::inst::Slot;
-use super::lanes::{Argument, Shared};
-use super::machine::Memory;
 use crate::cpu::emit::Emitter;
-use crate::cpu::formula::{Formula, Rule};
+use crate::cpu::sizes::{Distance, PAGE, PAGES, bytes_of};
 
-/// Arrays larger than this do not stay in a core's caches.
-const FAR: i64 = 2 << 20;
-/// Rows larger than this do not stay in the cache between loops, together with the next row.
-const LONG: i64 = 512 << 10;
-/// The prefetch distance in bytes. It is a row if that is longer.
-const SPAN: i64 = (PAGES * PAGE) as i64;
-/// The maximum number of pages to prefetch at once.
-const PAGES: u32 = 4;
-/// The size of a page, and of a cache line.
-const PAGE: u32 = 4096;
+/// The size of a cache line.
 const LINE: u32 = 64;
 /// Accesses that are fewer elements apart than this read the same pages.
 const NEAR: i64 = 1024;
@@ -63,65 +51,10 @@ pub(super) fn distance(e: &Emitter<'_>, leaf: &Leaf, access: usize) -> Distance 
     let width = Size::constant(e.buffer_dtype(a.buffer).bytes() as i64);
     let several = !a.start.affine.terms().is_empty();
     Distance {
-        bytes: super::bytes_of(e.unit.program, a.buffer),
+        bytes: bytes_of(e.unit.program, a.buffer),
         row: e.length(leaf.index).filter(|_| several).map(|length| length * &width),
-        waits: e.wide.as_ref().is_some_and(|wide| wide.waiting.contains(&(a.buffer, leaf.index))),
+        waits: e.wide.as_ref().is_some_and(|wide| wide.waits(a.buffer, leaf.index)),
     }
-}
-
-/// The prefetch distance of an array in a loop. It depends on the sizes of a call.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cpu) struct Distance {
-    /// The size of the array in bytes.
-    bytes: Size,
-    /// The size of a row in bytes, if there are several.
-    row: Option<Size>,
-    /// Whether another loop prefetches rows that stay in the cache.
-    waits: bool,
-}
-
-impl Distance {
-    /// The distance in bytes; 0 if there is nothing to prefetch, negative if the array is read as a
-    /// stream.
-    pub(in crate::cpu) fn formula(&self, memory: Memory) -> Formula {
-        self.along_pages(memory).then(Rule::Times, if memory.along_pages { 1 } else { -1 })
-    }
-
-    fn along_pages(&self, memory: Memory) -> Formula {
-        let far = Formula::from(&self.bytes).then(Rule::Exceeds, memory.limit(FAR));
-        let Some(row) = self.row.as_ref().map(Formula::from) else { return far.then(Rule::Times, SPAN) };
-        let long = row.clone().then(Rule::Exceeds, LONG).then(Rule::Times, SPAN);
-        if self.waits {
-            return far.then(Rule::Times, long);
-        }
-        let short = Formula::Constant(LONG + 1).then(Rule::Exceeds, row.clone());
-        let next = row.then(Rule::Lesser, LONG).then(Rule::Greater, 1).up_to_multiple(SPAN);
-        far.then(Rule::Times, long.then(Rule::Plus, short.then(Rule::Times, next)))
-    }
-}
-
-/// The loops that do not prefetch an array because another loop over the same rows does: the one
-/// with the most operations.
-pub(super) fn waiting(program: &Program, kernel: &Kernel) -> BTreeSet<(BufferId, IndexId)> {
-    let mut found = BTreeSet::new();
-    visit::for_each_statement(&kernel.body, &mut |statement| {
-        let Statement::Loop(around) = statement else { return };
-        let mut phases: Vec<(&Loop, usize)> = vec![];
-        visit::for_each_statement(&around.body, &mut |statement| {
-            if let Statement::Loop(l) = statement
-                && !l.body.iter().any(|s| matches!(s, Statement::Loop(_)))
-            {
-                phases.push((l, program.operations_of(&l.body, |_| true)));
-            }
-        });
-        for buffer in visit::loads(&around.body) {
-            let users = phases.iter().filter(|(l, _)| visit::loads(&l.body).contains(&buffer));
-            let indices = || users.clone().filter_map(|(l, operations)| Some((l.dims.last()?.0, operations)));
-            let Some((longest, _)) = indices().max_by_key(|(_, operations)| **operations) else { continue };
-            found.extend(indices().map(|(index, _)| (buffer, index)).filter(|(_, index)| *index != longest));
-        }
-    });
-    found
 }
 
 impl Prefetches {

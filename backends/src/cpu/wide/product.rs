@@ -3,7 +3,7 @@
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::machine::{Form, Isa};
+use crate::cpu::machine::{Form, Isa};
 
 /// The number of registers in a row of the tile.
 const WIDTH: u32 = 2;

@@ -15,21 +15,27 @@ use ir::order::{Distribution, LANES, Scope, Step};
 use ir::sabotage::{self, Bug};
 use ir::{Dtype, Monoid, Order};
 
-use super::allocate::{self, PinnedConstants, pressure};
+use super::allocate;
+use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, Condition, END, INDEX};
-use super::inst::{Body, Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Slot, Splat, interleave};
-use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::constants::PinnedConstants;
+use super::elementwise::{unroll, ways};
+use super::function::{Function, addresses, begin, end, one_by_one, one_partial_group, partial_groups, whole_groups};
+use super::inst::{
+    Body, Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Registers, Slot, Splat, interleave,
+};
+use super::lanes::WideX86;
+use super::liveness::pressure;
 use super::op::{VectorOp, W32, W64};
 use super::prefetch::Prefetches;
+use super::support::takes;
 use super::table::{binary, extreme};
-use super::{
-    Function, Isa, addresses, begin, end, one_by_one, one_partial_group, partial_groups, takes, unroll, ways,
-    whole_groups,
-};
-use crate::cpu::emit::{Emitter, own_memory};
-use crate::cpu::lanes128::is_wide;
+use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::Emit;
+use crate::cpu::leaf::is_wide;
+use crate::cpu::machine::Isa;
 use crate::cpu::scalar;
+use crate::cpu::state::own_memory;
 use ir::merging::Fold;
 
 /// The groups that the 128 lanes make.

@@ -8,16 +8,20 @@ use ir::nest::{Block, IndexId, ValueId};
 use ir::order::{Distribution, SCAN_GROUP, Scope};
 use ir::sabotage::{self, Bug};
 
-use super::allocate::{self, PinnedConstants};
+use super::allocate;
+use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, END};
-use super::inst::{Lanes, MemoryRef, Operand, Slot, Splat};
-use super::lanes::{Argument, Registers, Shared, WideX86};
+use super::constants::PinnedConstants;
+use super::function::{Function, addresses, begin, end, partial_groups, whole_groups};
+use super::inst::{Lanes, MemoryRef, Operand, Registers, Slot, Splat};
+use super::lanes::WideX86;
 use super::op::{VectorOp, W32, W64};
-use super::{Function, addresses, begin, end, partial_groups, takes, whole_groups};
-use crate::cpu::emit::{Emitter, own_memory};
-use crate::cpu::lanes128::is_wide;
+use super::support::takes;
+use crate::cpu::emit::Emitter;
+use crate::cpu::leaf::is_wide;
 use crate::cpu::leaf::{Emit, LeafEmitter};
 use crate::cpu::scalar;
+use crate::cpu::state::own_memory;
 use ir::merging::Fold;
 
 /// The register with the result of the groups so far in all its lanes.

@@ -2,27 +2,27 @@
 //! function of the leaf. The remainder after the last whole group is for scalar code, because its
 //! inactive lanes could take more steps than any element.
 
-use std::collections::BTreeSet;
-
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::leaf::{Inst, Leaf, LeafStep, Steps};
-use ir::nest::{Extent, IndexId, Op};
+use ir::leaf::{Leaf, Steps};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 
-use super::allocate::PinnedConstants;
+use super::arguments::{Argument, Shared};
 use super::assemble::Assembler;
-use super::inst::{Carried, Class, Item, Operand, Repeat};
-use super::lanes::{Argument, Registers, Shared, WideX86};
-use super::{Function, Isa, addresses, avx2, begin, end, lanes, whole_groups};
+use super::constants::PinnedConstants;
+use super::function::{Function, addresses, begin, end, whole_groups};
+use super::inst::{Carried, Class, Item, Operand, Registers, Repeat};
+use super::lanes::WideX86;
+use super::support::takes_loops;
 use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::{Done, Emit, LeafEmitter};
+use crate::cpu::machine::Isa;
 
 /// Runs the whole groups of `from..to`, which must not be empty, if the leaf is supported here.
 /// Returns where the remainder begins.
 pub(in crate::cpu) fn run_whole(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
     let isa = e.wide.as_ref()?.isa;
-    if !takes(isa, leaf) {
+    if !takes_loops(isa, leaf) {
         return None;
     }
     let function = function(e, leaf, isa)?;
@@ -36,38 +36,6 @@ pub(in crate::cpu) fn run_whole(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, t
         vec![]
     });
     Some(stop)
-}
-
-/// Whether all operations of a leaf with loops are supported here. Nothing in a loop may depend on
-/// its counter, which the function does not have as a number.
-fn takes(isa: Isa, leaf: &Leaf) -> bool {
-    let mut counters: BTreeSet<IndexId> = BTreeSet::new();
-    leaf.for_each_step(&leaf.steps, &mut |step| {
-        if let LeafStep::While(steps) = step {
-            counters.insert(steps.counter);
-        }
-    });
-    let apart = |affine: &ir::Affine<IndexId>| affine.terms().iter().all(|(index, _)| !counters.contains(index));
-    let mut all = true;
-    leaf.for_each_step(&leaf.steps, &mut |step| {
-        all &= match step {
-            LeafStep::Value(id) => {
-                let (dtype, inst) = &leaf.values[*id];
-                let fixed = if let Inst::Affine { base, .. } = inst { apart(base) } else { true };
-                fixed && lanes::has(leaf, inst, *dtype) && (isa != Isa::Avx2 || avx2::has(leaf, inst, *dtype))
-            }
-            LeafStep::Store { access, .. } => leaf.accesses[*access].contiguous(),
-            LeafStep::While(steps) => match &steps.extent {
-                Some(Extent::Affine(affine)) => apart(affine),
-                Some(Extent::Value(_)) => true,
-                None => false,
-            },
-            LeafStep::Scalar(_, op) => matches!(op, Op::Constant(_)),
-            LeafStep::Branch(_) => true,
-            LeafStep::Nest(_) => false,
-        };
-    });
-    all
 }
 
 fn function(e: &Emitter<'_>, leaf: &Leaf, isa: Isa) -> Option<Function> {

@@ -2,11 +2,11 @@
 
 use iced_x86::{Code, Register};
 
-use crate::cpu::{MemoryRegime, Simd};
+use super::options::{MemoryRegime, Simd};
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cpu) enum Isa {
+pub(super) enum Isa {
     /// 512-bit vectors, with mask registers.
     Avx512,
     /// 256-bit vectors, with fused multiply-add and `f16` conversions. A mask is a vector of lanes
@@ -16,7 +16,7 @@ pub(in crate::cpu) enum Isa {
 
 /// How a machine best reads and writes arrays that do not fit into its caches.
 #[derive(Clone, Copy)]
-pub(in crate::cpu) struct Memory {
+pub(super) struct Memory {
     far: Far,
     /// Whether the hardware prefetcher continues along each page that is touched: see `prefetch`.
     pub(super) along_pages: bool,
@@ -32,7 +32,7 @@ enum Far {
 
 impl Memory {
     /// The memory system of this machine.
-    pub(in crate::cpu) fn here(regime: MemoryRegime) -> Memory {
+    pub(super) fn here(regime: MemoryRegime) -> Memory {
         match regime {
             MemoryRegime::Auto => Memory { far: Far::Larger, along_pages: runs_along_pages() },
             MemoryRegime::Pages => Memory { far: Far::All, along_pages: true },
@@ -43,17 +43,17 @@ impl Memory {
     /// For an unknown machine: assumes the page prefetcher, since machines with it gain as much as
     /// others lose.
     #[cfg(feature = "objects")]
-    pub(in crate::cpu) fn unknown() -> Memory {
+    pub(super) fn unknown() -> Memory {
         Memory { far: Far::Larger, along_pages: true }
     }
 
     /// The same for kernels that work on a part of their arrays that is in a cache.
-    pub(in crate::cpu) fn near(self) -> Memory {
+    pub(super) fn near(self) -> Memory {
         Memory { far: Far::None, ..self }
     }
 
     /// The size in bytes above which an array counts as larger than a cache of `bytes`.
-    pub(in crate::cpu) fn limit(self, bytes: i64) -> i64 {
+    pub(super) fn limit(self, bytes: i64) -> i64 {
         match self.far {
             Far::All => -1,
             Far::Larger => bytes,
@@ -103,7 +103,7 @@ static AVX2: Moves = Moves {
 
 impl Isa {
     /// The instruction set for a vector width, if the machine has it; the widest for `Auto`.
-    pub(in crate::cpu) fn of(simd: Simd) -> Option<Isa> {
+    pub(super) fn of(simd: Simd) -> Option<Isa> {
         let wanted: &[Isa] = match simd {
             Simd::W128 => &[],
             Simd::W256 => &[Isa::Avx2],
@@ -113,7 +113,7 @@ impl Isa {
     }
 
     /// Whether this machine supports it.
-    pub(in crate::cpu) fn is_here(self) -> bool {
+    pub(super) fn is_here(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
             // All processors with AVX-512 have the features that `Avx2` requires as well.
@@ -170,6 +170,17 @@ impl Isa {
         match self {
             Isa::Avx512 => &AVX512,
             Isa::Avx2 => &AVX2,
+        }
+    }
+}
+
+impl Simd {
+    /// Whether this machine has vectors of this width.
+    pub fn is_here(self) -> bool {
+        match self {
+            Simd::Auto | Simd::W128 => true,
+            Simd::W256 => Isa::Avx2.is_here(),
+            Simd::W512 => Isa::Avx512.is_here(),
         }
     }
 }
