@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use grammar::ast::Span;
-use ir::checked::{Expr, ExprId, Extent, Factor, GuardId, IndexId, Kind, Prefix};
+use ir::checked::{Expr, ExprId, Extent, Factor, GuardId, IndexId, Kind, LoopId, Prefix};
 use ir::{Affine, Order};
 
 use super::super::Checker;
@@ -26,12 +26,17 @@ pub(super) struct Place {
     /// The copies so far, each with the values of the indices that the original mentions.
     copies: BTreeMap<(ExprId, Vec<ExprId>), ExprId>,
     branches: BTreeMap<GuardId, GuardId>,
+    /// The loops so far, likewise, each with the index that numbers its steps.
+    pub loops: BTreeMap<(LoopId, Vec<ExprId>), (LoopId, IndexId)>,
+    /// The values of states within a step.
+    pub states: BTreeMap<(LoopId, usize), ExprId>,
 }
 
 impl Place {
     /// A place in a branch that replaces another one.
     pub fn new(values: BTreeMap<IndexId, ExprId>, base: GuardId, here: Here) -> Place {
-        Place { values, base, here, copies: BTreeMap::new(), branches: BTreeMap::new() }
+        let (copies, branches) = (BTreeMap::new(), BTreeMap::new());
+        Place { values, base, here, copies, branches, loops: BTreeMap::new(), states: BTreeMap::new() }
     }
 }
 
@@ -126,8 +131,17 @@ impl Checker<'_> {
                 let index = [self.copied_indices(&index, place)?[0]];
                 Kind::Sort { index, body: self.copy(body, place)?, result }
             }
-            Kind::State { .. } | Kind::Loop { .. } | Kind::Recurrence { .. } | Kind::Earlier { .. } => {
-                self.not_derived(id, "a loop or recurrence for each value of an index");
+            Kind::Loop { of, number, .. } => return self.copied_last((id, of, number), ty, place, here),
+            Kind::State { of, number } => match place.states.get(&(of, number)) {
+                Some(state) => return Some(*state),
+                None if self.arena.free(id).iter().any(|index| place.values.contains_key(index)) => {
+                    self.not_derived(id, "a step of a loop at another value of an index around it");
+                    return None;
+                }
+                None => return Some(id),
+            },
+            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
+                self.not_derived(id, "a recurrence for each value of an index");
                 return None;
             }
         };
@@ -207,7 +221,7 @@ impl Checker<'_> {
     }
 
     /// The branch of a copy.
-    fn copied_branch(&mut self, guard: GuardId, place: &mut Place) -> Option<GuardId> {
+    pub(super) fn copied_branch(&mut self, guard: GuardId, place: &mut Place) -> Option<GuardId> {
         if !self.is_inside(guard, place.base) {
             return Some(place.here.guard);
         }

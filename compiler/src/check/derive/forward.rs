@@ -3,25 +3,28 @@
 use std::collections::BTreeMap;
 
 use grammar::ast::Span;
-use ir::checked::{Expr, ExprId, IndexId, Kind, Prefix, Sorted, Subscript, Type};
+use ir::checked::{Expr, ExprId, IndexId, Kind, LoopId, Prefix, Sorted, Subscript, Type};
 use ir::{Affine, Dtype, Monoid, Order, ReduceOp};
 
 use super::super::Checker;
 use super::super::access::Pending;
 use super::super::arena::Here;
 use super::copy::Place;
+use super::loops::Changed;
 use super::table::Slope;
 
 /// The changes of nodes.
 pub(super) struct Forward {
     /// Those that are known. `None` stands for no change.
-    changes: BTreeMap<ExprId, Option<ExprId>>,
+    pub changes: BTreeMap<ExprId, Option<ExprId>>,
+    /// The loops with the changes of the states of others.
+    pub loops: BTreeMap<LoopId, Changed>,
 }
 
 impl Forward {
     /// Changes of some values.
     pub fn new(changes: BTreeMap<ExprId, Option<ExprId>>) -> Forward {
-        Forward { changes }
+        Forward { changes, loops: BTreeMap::new() }
     }
 
     /// The change of a value.
@@ -31,12 +34,12 @@ impl Forward {
     }
 
     /// A change, as a node.
-    fn or_zeros(&self, checker: &mut Checker<'_>, change: Option<ExprId>, of: ExprId, here: Here) -> ExprId {
+    pub fn or_zeros(&self, checker: &mut Checker<'_>, change: Option<ExprId>, of: ExprId, here: Here) -> ExprId {
         change.unwrap_or_else(|| checker.zeros_like(of, here))
     }
 
     /// The change of a node, an expression of its own indices.
-    fn change(&mut self, checker: &mut Checker<'_>, id: ExprId) -> Option<Option<ExprId>> {
+    pub fn change(&mut self, checker: &mut Checker<'_>, id: ExprId) -> Option<Option<ExprId>> {
         if !checker.arena.dtype(id).is_float() {
             return Some(None);
         }
@@ -124,10 +127,9 @@ impl Forward {
                 Some(change) => Some(sorted(checker, index[0], body, change, here)?),
                 None => None,
             },
-            Kind::State { .. } | Kind::Loop { .. } => {
-                checker.not_derived(id, "a `loop`");
-                return None;
-            }
+            // What a value depends on by way of earlier steps of a loop around it does not change.
+            Kind::State { .. } => None,
+            Kind::Loop { of, number, .. } => self.looped(checker, (of, number), here)?,
             Kind::Recurrence { .. } | Kind::Earlier { .. } => {
                 checker.not_derived(id, "a recurrence");
                 return None;

@@ -23,6 +23,7 @@
 //! | `reverse` | `grad`: shares, from users to operands |
 //! | `forward` | `jvp`: changes, from operands to users |
 //! | `reducers` | shares of what is reduced or scanned |
+//! | `loops` | both for loops |
 //! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
 
@@ -31,6 +32,7 @@ mod copy;
 mod forward;
 mod idle;
 mod inverse;
+mod loops;
 mod reducers;
 mod reverse;
 mod table;

@@ -55,37 +55,52 @@ impl<'c, 'a> Reverse<'c, 'a> {
     pub fn gradients(mut self, value: ExprId, here: Here) -> Option<Vec<ExprId>> {
         let dtype = self.checker.arena.dtype(value).compute();
         let one = self.checker.float(1.0, dtype, here);
-        let mut found = BTreeMap::new();
         let idle = self.checker.idle_extremes(value);
         self.active.extend(idle.into_iter().map(|id| (id, false)));
-        if self.is_active(value) {
-            self.share(value, Part::Whole, one, &[], here.guard);
+        let found = self.derivatives(&[(value, one)], here)?;
+        let of = self.of.iter().zip(found);
+        Some(of.map(|(id, found)| found.unwrap_or_else(|| self.checker.zeros_like(*id, here))).collect())
+    }
+
+    /// The derivative in each of the nodes of the sum of some values, each times a weight of its
+    /// shape; `None` where it is 0.
+    pub fn derivatives(&mut self, values: &[(ExprId, ExprId)], here: Here) -> Option<Vec<Option<ExprId>>> {
+        for (value, weight) in values {
+            self.share(*value, Part::Whole, *weight, &[], here.guard);
         }
-        while let Some((id, shares)) = self.shares.pop_last() {
+        let mut found = BTreeMap::new();
+        while let Some(id) = self.shares.keys().next_back().copied() {
             if self.checker.is_full(here.span) {
                 return None;
             }
-            let derivative = self.total(id, &shares)?;
-            self.name(derivative, id);
-            let stays = self.around(id);
-            let mut context: Vec<IndexId> = vec![];
-            for index in shares.into_iter().flat_map(|share| share.context) {
-                if stays.contains(&index) && !context.contains(&index) {
-                    context.push(index);
-                }
-            }
+            let (derivative, context) = self.finished(id)?;
             if self.of.contains(&id) {
                 found.insert(id, derivative);
             } else {
                 self.pass_on(id, derivative, &context)?;
             }
         }
-        let of = std::mem::take(&mut self.of);
-        Some(
-            of.into_iter()
-                .map(|id| found.get(&id).copied().unwrap_or_else(|| self.checker.zeros_like(id, here)))
-                .collect(),
-        )
+        Some(self.of.iter().map(|id| found.get(id).copied()).collect())
+    }
+
+    /// The derivative of a node with users that are done, and the indices that it depends on.
+    pub fn finished(&mut self, id: ExprId) -> Option<(ExprId, Vec<IndexId>)> {
+        let shares = self.shares.remove(&id).unwrap_or_default();
+        let derivative = self.total(id, &shares)?;
+        self.name(derivative, id);
+        let stays = self.around(id);
+        let mut context: Vec<IndexId> = vec![];
+        for index in shares.into_iter().flat_map(|share| share.context) {
+            if stays.contains(&index) && !context.contains(&index) {
+                context.push(index);
+            }
+        }
+        Some((derivative, context))
+    }
+
+    /// The nodes with shares that the derivative goes through, and not those that it is in.
+    pub fn with_shares(&self) -> Vec<ExprId> {
+        self.shares.keys().filter(|id| !self.of.contains(id)).copied().collect()
     }
 
     /// Names a derivative after the value that it is in.
@@ -118,7 +133,6 @@ impl<'c, 'a> Reverse<'c, 'a> {
         if let Some(active) = self.active.get(&id) {
             return *active;
         }
-        // A state of a loop leads to itself.
         self.active.insert(id, false);
         let mut operands = vec![];
         let out = &self.checker.arena.out;
@@ -270,10 +284,9 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 self.sorted(index[0], body, derivative, &inner, here)?;
             }
             Kind::Sort { result: Sorted::Numbers, .. } => {}
-            Kind::State { .. } | Kind::Loop { .. } => {
-                self.checker.not_derived(id, "a `loop`");
-                return None;
-            }
+            // It depends on earlier steps of a loop around it, which are not those of this one.
+            Kind::State { .. } => {}
+            Kind::Loop { of, .. } => self.looped((id, of), derivative, context, here)?,
             Kind::Recurrence { .. } | Kind::Earlier { .. } => {
                 self.checker.not_derived(id, "a recurrence");
                 return None;

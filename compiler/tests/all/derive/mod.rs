@@ -153,7 +153,7 @@ fn run(checked: &Checked, inputs: &[Array]) -> Option<Vec<Array>> {
 #[test]
 fn derivatives_are_limits_of_difference_quotients() {
     let mut wrong = vec![];
-    for source in programs::ALL {
+    for source in programs::ALL.iter().chain(programs::LOOPS) {
         let found = std::panic::catch_unwind(|| {
             let case = Case::new(source);
             LENGTHS.iter().enumerate().filter(|(seed, lengths)| case.agrees(source, **lengths, *seed)).count()
@@ -165,6 +165,40 @@ fn derivatives_are_limits_of_difference_quotients() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// `jvp` goes through loops that `grad` refuses: its value is the limit of difference quotients.
+#[test]
+fn changes_go_through_any_loop() {
+    for source in programs::FORWARD {
+        let file = grammar::parse(&format!("{source}\nfn g(x: f64) = grad[x](f(x))")).unwrap();
+        if source.starts_with("fn f(x: f64)") {
+            let errors = check(&file, "g").unwrap_err();
+            assert_eq!(errors[0].code.to_string(), "E0154", "{source}");
+        }
+        let declared = source.split_once('(').unwrap().1.split_once(") ").unwrap().0;
+        let names: Vec<&str> = declared.split(", ").map(|param| param.split_once(':').unwrap().0).collect();
+        let change = declared.split(", ").next().unwrap();
+        let source = format!("{source}\nfn change({declared}, d{change}) = jvp[x](f({}), dx)", names.join(", "));
+        let (of, changed) = (checked(&source, "f"), checked(&source, "change"));
+        let x = |by: f64| match of.params[0].ty.shape.is_empty() {
+            true => Array::from_scalars(Dtype::F64, &[], &[Scalar::F64(0.3 + by)]).unwrap(),
+            false => Array::from_scalars(Dtype::F64, &[2], &[Scalar::F64(0.3 + by), Scalar::F64(0.7 + by)]).unwrap(),
+        };
+        let k = Array::from_scalars(Dtype::I64, &[2], &[Scalar::I64(3), Scalar::I64(5)]).unwrap();
+        let inputs = |by: f64| match names.len() {
+            1 => vec![x(by)],
+            _ => vec![x(by), k.clone()],
+        };
+        let at = |by: f64| float(&run(&of, &inputs(by)).unwrap()[0], 0);
+        let quotient = (at(1e-6) - at(-1e-6)) / 2e-6;
+        let ones = match of.params[0].ty.shape.is_empty() {
+            true => Array::from_scalars(Dtype::F64, &[], &[Scalar::F64(1.0)]).unwrap(),
+            false => Array::from_scalars(Dtype::F64, &[2], &[Scalar::F64(1.0); 2]).unwrap(),
+        };
+        let found = float(&run(&changed, &[inputs(0.0), vec![ones]].concat()).unwrap()[0], 0);
+        assert!((found - quotient).abs() <= 1e-5 * quotient.abs().max(1.0), "{found} {quotient}: {source}");
+    }
 }
 
 /// A derivative that is written as a program and read again gives the same bits.

@@ -107,3 +107,65 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n]) = sum(erf(x) + erf_inv(x * 0.8) + lgamma(x) + rsqrt(x) + cbrt(x) + sqrt(x) + 1 / x)",
     "fn f(x: f64[n]) = sum(x ^ 0.5 + 2 ^ x + x ^ 3 + x ^ -2 + floor_div(x, 0.1) * x)",
 ];
+
+/// Programs with loops, which are not written as text.
+pub const LOOPS: &[&str] = &[
+    "fn f(x: f64) = loop y = x, t < 3 { y * y }",
+    "fn f(x: f64, a: f64) = loop y = x, t < 5 { sin(y) * a + x }",
+    "fn f(x: f64) { let (a, b) = loop a = x, b = 1, t < 4 { (a * b, a + b * x) }
+     a * b }",
+    "fn f(x: f64) { let (a, _) = loop a = 1, b = x, t < 4 { (b, a * x) }
+     a }",
+    "fn f(x: f64, y: f64) { let (a, k) = loop a = x, k = 0, t < 4 { (if k % 2 == 0 then a * y else sin(a), k + 1) }
+     a * f64(k) }",
+    "fn f(x: f64[n], w: f64[n, n]) { let y = loop y = x, t < 3 { tanh(w @ y) }
+     sum(y * y) }",
+    "fn f(x: f64[n], w: f64[n]) { let y = loop y = x * x, t < n { y * w[t] + x }
+     sum(y) }",
+    "fn f(x: f64[n], k: i64[m]) where n > 2 { let y = loop y = x, t < m { y * x[k[t]] }
+     sum(y) }",
+    "fn f(x: f64[n]) { let y[i] = loop p = 1, t < 4 { p * x[i] }
+     sum(y) }",
+    "fn f(x: f64[n], a: f64[n, m]) { let y[i] = loop p = x[i], t < m { sin(p) * a[i, t] }
+     sum(y * y) }",
+    "fn f(x: f64[n]) { let y = loop y = x, t < 2 { loop z = y, s < 3 { z * x + y } }
+     sum(y) }",
+    "fn f(x: f64[n]) { let y = loop y = x, t < 3 { if t > 1 then y * x else sin(y) }
+     sum(y) }",
+    "fn f(x: f64[n]) { let y[i] = x[i] * 2
+     let s = loop s = 0, t < n { s + y[t] * x[t] }
+     s * s }",
+    "fn f(x: f64[n]) { let z = loop y = x, t < 3 { sort(y) * x }
+     let (a, b) = loop a = z, b = x, t < 2 { (b * x, a + z[0]) }
+     sum(a * b) }",
+    "fn f(x: f64[n], r: f64) { let w = loop w = x, t < 3 { w - r * grad[w](sum(w ^ 4) + sum(w * x)) }
+     sum(w * w) }",
+    "fn f(x: f64[n]) { let (w, s) = loop w = x, s = 1, t < 3 { (w - 0.1 * s * grad[w](sum(w ^ 4) * s), s * x[0]) }
+     sum(w * w) * s }",
+    "fn f(x: f64[n, m]) { let y[i] = loop s = x[i], t < 2 { sin(s) * x[i] }
+     sum(y) }",
+    "fn f(x: f64, k: i64) = loop y = x, t < k { y * x + sin(y) }",
+    "fn g(x: f64) = loop y = x, t < 3 { sin(y) * x }
+     fn f(x: f64) = grad[x](g(x)) * jvp[x](g(x), x)",
+    "fn g(x: f64[n], w: f64[n]) { let y = loop y = x, t < 2 { tanh(y * w) + x }
+     sum(y * y) }
+     fn f(x: f64[n], w: f64[n]) { let (a, b) = grad[x, w](g(x, w))
+     sum(a * b) }",
+    "fn f(x: f64[n]) { let y = loop y = x, t < 3 { let c[i] = sum[k <= i](y[k])
+     let z[i < n] = if i > 0 then c[i] * y[i - 1] else c[i]
+     z / max(z) }
+     sum(y) }",
+    "fn f(x: f64[n, m]) { let y = loop y = x, t < 2 { y @ transpose(x) @ y * 0.1 }
+     sum(y) }",
+    "fn f(x: f64[n]) { let (a, b) = loop y = x, s = x, t < n { (y * 0.9 + s[t], s) }
+     sum(a * b) }",
+];
+
+/// Programs with loops that only `jvp` goes through.
+pub const FORWARD: &[&str] = &[
+    "fn f(x: f64) = loop y = x while y < 5 { y * y + 1 }",
+    "fn f(x: f64[n]) { let y[i] = loop y = x[i], t < 9 while y < 5 { y * y + x[i] }
+     sum(y) }",
+    "fn f(x: f64, k: i64[n]) { let y[i] = loop y = x, t < k[i] { sin(y) + x }
+     sum(y) }",
+];
