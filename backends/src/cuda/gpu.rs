@@ -170,16 +170,17 @@ impl Gpu {
         .result()
         .map_err(failed("keep its memory"))?;
         let (codes, staging) = (Mutex::default(), Mutex::default());
+        let clusters = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0;
         let limits = ptx::Facts {
             shared: usize::try_from(attribute(
                 device,
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             ))
             .unwrap_or(0),
-            target: if major >= 9 && attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0 {
-                ptx::Target::Sm90
-            } else {
-                ptx::Target::Sm80
+            target: match facts.capability {
+                (9, 0) if clusters => ptx::Target::Sm90a,
+                (9.., _) if clusters => ptx::Target::Sm90,
+                _ => ptx::Target::Sm80,
             },
             multiprocessors: u32::try_from(facts.multiprocessors).unwrap_or(1),
         };

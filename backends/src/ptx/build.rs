@@ -6,7 +6,7 @@ use ir::sabotage::{self, Bug};
 
 use super::inst::{
     Address, Class, Comparison, Factors, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space,
-    Type,
+    TileFactors, Type,
 };
 
 /// A kernel under construction.
@@ -239,6 +239,38 @@ impl Builder {
     /// Multiplies two fragments and accumulates into `sum`.
     pub(super) fn multiply(&mut self, factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2]) {
         self.push(Op::Multiply { factors, sum, a, b });
+    }
+
+    /// Lets tensor cores see, after the next barrier, the tiles that this thread has written.
+    pub(super) fn fence_tiles(&mut self) {
+        self.push(Op::FenceTiles);
+    }
+
+    /// Begins a group of products, which take the accumulators as they are now.
+    pub(super) fn fence_products(&mut self) {
+        self.push(Op::FenceProducts);
+    }
+
+    /// Starts to multiply two tiles and to accumulate into `sum`, if the predicate `accumulate`
+    /// holds, or else to overwrite it.
+    pub(super) fn multiply_tiles(
+        &mut self,
+        (factors, wide): (TileFactors, [bool; 2]),
+        sum: Vec<Reg>,
+        tiles: [Reg; 2],
+        accumulate: Reg,
+    ) {
+        self.push(Op::MultiplyTiles { factors, sum, tiles, accumulate, wide });
+    }
+
+    /// Ends a group of products.
+    pub(super) fn group_products(&mut self) {
+        self.push(Op::GroupProducts);
+    }
+
+    /// Waits for all products of this warp group.
+    pub(super) fn await_products(&mut self) {
+        self.push(Op::AwaitProducts);
     }
 
     /// An `f32` rounded to TF32, which has 11 significant bits.

@@ -268,7 +268,9 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     }
     variants.push(match (&part.run, part.root()) {
         (Run::Relay(relay), _) => in_chunks(program, part, relay, name.to_owned()),
-        (_, Some((before, Statement::Contract(c)))) => contracted(program, part, before, c, math, name.to_owned()),
+        (_, Some((before, Statement::Contract(c)))) => {
+            return contracted(program, part, (before, c), math, name);
+        }
         _ => {
             let (e, grid) = kernel(program, part, None);
             Variant::new(e, name.to_owned(), grid)
@@ -305,18 +307,22 @@ fn in_chunks(program: &Program, part: &Part, scan: &Relay, name: String) -> Vari
 fn contracted(
     program: &Program,
     part: &Part,
-    before: &[Statement],
-    c: &Contraction,
+    (before, c): (&[Statement], &Contraction),
     math: Math,
-    name: String,
-) -> Variant {
-    let tiled = Tiled::of(&part.kernel.values, c, math);
-    // Epilogues use scratch per element, so each thread needs its own copy.
-    let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
-    e.block(before);
-    e.contract(c, &tiled);
-    let variant = Variant::new(e, name, Grid::each(Some(tiled.counts()), 1));
-    Variant { more: tiled.more(), ..variant }
+    name: &str,
+) -> Vec<Variant> {
+    let tiled = Tiled::all(&part.kernel.values, c, math);
+    let of_last = tiled.len() - 1;
+    let variants = tiled.iter().enumerate().map(|(number, tiled)| {
+        // Epilogues use scratch per element, so each thread needs its own copy.
+        let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
+        e.block(before);
+        e.contract(c, tiled);
+        let name = if number < of_last { format!("{name}_wgmma") } else { name.to_owned() };
+        let variant = Variant::new(e, name, Grid::each(Some(tiled.counts()), 1));
+        Variant { more: tiled.more(), target: tiled.target(), ..variant }
+    });
+    variants.collect()
 }
 
 /// The name of a layout of rows in that of a function.

@@ -18,8 +18,8 @@ use super::emit::{Argument, Emitter};
 use super::epilogue::{Epilogue, StagedAccumulator};
 use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
-use super::mma::{self, TensorUnits};
-use super::{Math, scalar};
+use super::tensor::{self, TensorUnits};
+use super::{Math, Target, scalar};
 
 /// The number of threads in a block.
 pub(super) const THREADS: u32 = 256;
@@ -56,29 +56,39 @@ pub(super) struct Tiles {
 }
 
 impl Tiled {
-    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Tiled {
+    /// The ways to compute a contraction, the fastest first. The last one runs on all devices.
+    pub(super) fn all(values: &Values, c: &Contraction, math: Math) -> Vec<Tiled> {
         let dtype = values[c.result];
-        let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-        let multiplier = match TensorUnits::of(values, c, math) {
-            Some(units) => Multiplier::TensorUnits(units),
-            None => Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }),
-        };
-        Tiled { groups: Groups::new(c), multiplier }
+        let mut multipliers: Vec<Multiplier> =
+            TensorUnits::of(values, c, math).into_iter().map(Multiplier::TensorUnits).collect();
+        if multipliers.is_empty() {
+            let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
+            multipliers.push(Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }));
+        }
+        multipliers.into_iter().map(|multiplier| Tiled { groups: Groups::new(c), multiplier }).collect()
+    }
+
+    /// The oldest device that runs it.
+    pub(super) fn target(&self) -> Target {
+        match &self.multiplier {
+            Multiplier::Threads(_) => Target::Sm80,
+            Multiplier::TensorUnits(units) => units.target(),
+        }
     }
 
     /// The number of threads in a block.
     pub(super) fn threads(&self) -> u32 {
-        match self.multiplier {
+        match &self.multiplier {
             Multiplier::Threads(_) => THREADS,
-            Multiplier::TensorUnits(_) => mma::THREADS,
+            Multiplier::TensorUnits(units) => units.threads(),
         }
     }
 
     /// The size of the dynamic shared memory in bytes.
     pub(super) fn more(&self) -> usize {
-        match self.multiplier {
+        match &self.multiplier {
             Multiplier::Threads(_) => 0,
-            Multiplier::TensorUnits(_) => mma::MEMORY,
+            Multiplier::TensorUnits(units) => units.memory(),
         }
     }
 
@@ -95,7 +105,7 @@ impl Tiled {
     fn side(&self) -> i64 {
         match &self.multiplier {
             Multiplier::Threads(tiles) => tiles.side(),
-            Multiplier::TensorUnits(_) => mma::SIDE,
+            Multiplier::TensorUnits(_) => tensor::SIDE,
         }
     }
 }

@@ -164,6 +164,16 @@ named! {
     }
 }
 
+named! {
+    /// The shape and types of a warp group's tensor core instruction.
+    TileFactors {
+        /// `f16` factors, with 16 elements along the inner dimension.
+        F16 = "m64n128k16.f32.f16.f16",
+        /// `bf16` factors, with 16 elements along the inner dimension.
+        Bf16 = "m64n128k16.f32.bf16.bf16",
+    }
+}
+
 /// An operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
@@ -234,6 +244,18 @@ pub enum Op {
     /// `mma.sync.aligned.factors sum, a, b, sum`: the warp multiplies two fragments and
     /// accumulates.
     Multiply { factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2] },
+    /// `fence.proxy.async.shared::cta`: what this thread has written to shared memory before, tensor
+    /// cores that read it by descriptors see after the next barrier.
+    FenceTiles,
+    /// `wgmma.fence.sync.aligned`: the products issued next take the accumulators as they are now.
+    FenceProducts,
+    /// `wgmma.mma_async.sync.aligned.factors sum, left, right, 1, 1, 1, wide, wide`: the warp group
+    /// starts to multiply two tiles in shared memory, named by descriptors, and accumulates.
+    MultiplyTiles { factors: TileFactors, sum: Vec<Reg>, tiles: [Reg; 2], accumulate: Reg, wide: [bool; 2] },
+    /// `wgmma.commit_group.sync.aligned`: groups the products issued since the previous group.
+    GroupProducts,
+    /// `wgmma.wait_group.sync.aligned 0`: waits for all products.
+    AwaitProducts,
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
@@ -326,6 +348,9 @@ impl Inst {
             Op::Multiply { sum, a, b, .. } => {
                 sum.iter_mut().chain(a).chain(b).for_each(|reg| visit(Name::Reg(reg)));
             }
+            Op::MultiplyTiles { sum, tiles, accumulate, .. } => {
+                sum.iter_mut().chain(tiles).chain([accumulate]).for_each(|reg| visit(Name::Reg(reg)));
+            }
             Op::ToTf32 { to, from }
             | Op::Shuffle { to, from, .. }
             | Op::Match { to, from }
@@ -348,6 +373,10 @@ impl Inst {
             Op::GroupCopies
             | Op::AwaitGroups { .. }
             | Op::AwaitCopies
+            | Op::FenceTiles
+            | Op::FenceProducts
+            | Op::GroupProducts
+            | Op::AwaitProducts
             | Op::Barrier
             | Op::WarpBarrier
             | Op::ClusterBarrier

@@ -39,7 +39,6 @@ mod inst;
 mod last;
 mod layout;
 mod loops;
-mod mma;
 mod ordered;
 mod plan;
 mod prefixes;
@@ -55,6 +54,7 @@ mod staging;
 mod state;
 mod stencil;
 mod steps;
+mod tensor;
 mod transpose;
 mod unroll;
 mod vectors;
@@ -66,6 +66,8 @@ pub enum Target {
     Sm80,
     /// Compute capability 9.0: devices with thread block clusters.
     Sm90,
+    /// Compute capability 9.0 and no later one: devices with tensor cores for warp groups.
+    Sm90a,
 }
 
 impl std::fmt::Display for Target {
@@ -73,6 +75,7 @@ impl std::fmt::Display for Target {
         f.write_str(match self {
             Target::Sm80 => "sm_80",
             Target::Sm90 => "sm_90",
+            Target::Sm90a => "sm_90a",
         })
     }
 }

@@ -112,6 +112,16 @@ impl Display for Op {
                 let sum = braced(sum);
                 write!(f, "mma.sync.aligned.{factors} {sum}, {}, {}, {sum}", braced(a), braced(b))
             }
+            Op::FenceTiles => f.write_str("fence.proxy.async.shared::cta"),
+            Op::FenceProducts => f.write_str("wgmma.fence.sync.aligned"),
+            Op::MultiplyTiles { factors, sum, tiles: [left, right], accumulate, wide } => {
+                let [left_wide, right_wide] = wide.map(u8::from);
+                let (sum, left, right, accumulate) = (braced(sum), left.index(), right.index(), accumulate.index());
+                write!(f, "wgmma.mma_async.sync.aligned.{factors} {sum}, %r{left}, %r{right}, ")?;
+                write!(f, "%r{accumulate}, 1, 1, {left_wide}, {right_wide}")
+            }
+            Op::GroupProducts => f.write_str("wgmma.commit_group.sync.aligned"),
+            Op::AwaitProducts => f.write_str("wgmma.wait_group.sync.aligned 0"),
             Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
                 // The last operand clamps the source lane: lanes below 0 or above 31 do not exist.

@@ -87,6 +87,23 @@ pub enum Problem {
     MixedBarriers,
     /// No thread can go on, or none has made progress for a very long time.
     Deadlock,
+    /// Products are issued without a `wgmma.fence` since the last wait.
+    ProductsNotFenced,
+    /// A tile is multiplied that was written without a `fence.proxy.async` before the barrier.
+    TileNotFenced {
+        /// A byte of it.
+        address: u64,
+    },
+    /// A tile changed before its products were waited for.
+    TileChanged {
+        /// A byte of it.
+        address: u64,
+    },
+    /// A descriptor that differs between lanes, or of a layout that is not in the subset.
+    BadDescriptor {
+        /// The descriptor.
+        descriptor: u64,
+    },
     /// The instruction `trap`.
     Trap,
     /// A register is read before it was written.
@@ -125,6 +142,14 @@ impl fmt::Display for Problem {
             Problem::MixedBarriers => f.write_str("a barrier with a condition meets one without"),
             Problem::BarrierDivergence => f.write_str("threads of a warp wait at different barriers"),
             Problem::Deadlock => f.write_str("no thread gets on"),
+            Problem::ProductsNotFenced => f.write_str("products of registers without a fence before them"),
+            Problem::TileNotFenced { address } => {
+                write!(f, "product of a tile at {address:#x}, which was written without a fence behind it")
+            }
+            Problem::TileChanged { address } => {
+                write!(f, "the tile at {address:#x} changed before its products were waited for")
+            }
+            Problem::BadDescriptor { descriptor } => write!(f, "descriptor {descriptor:#018x}"),
             Problem::Trap => f.write_str("trap"),
             Problem::UndefinedRegister => f.write_str("read of a register that was not written"),
             Problem::DivisionByZero => f.write_str("integer division by zero"),

@@ -2,6 +2,7 @@
 //! the warps of a block. So a thread that spins on another block's flag lets that block make
 //! progress, as on a device.
 
+use crate::exec::tiles::Fences;
 use crate::exec::{Grid, Shared, step};
 use crate::fault::{Fault, Problem};
 use crate::memory::Memory;
@@ -241,6 +242,7 @@ impl Block {
         self.shared.block = number;
         self.shared.epoch = 0;
         self.shared.knowledge = Knowledge::default();
+        self.shared.fences = Fences::default();
         self.begun = false;
         let local = &grid.kernel.local;
         if local.bytes > 0 {

@@ -244,6 +244,31 @@ pub(crate) enum Op {
         c: Vec<Reg>,
         mask: Reg,
     },
+    /// `wgmma.mma_async`: the product of two tiles that lie in shared memory, plus what is in the
+    /// registers. Descriptors name the tiles.
+    MultiplyTiles {
+        factors: Factors,
+        sums: Vec<Reg>,
+        tiles: [Reg; 2],
+        /// Whether what is in the registers counts.
+        accumulate: Condition,
+        /// Whether a tile is contiguous along its outer index.
+        wide: [bool; 2],
+        mask: Reg,
+    },
+    /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.
+    FenceProducts {
+        mask: Reg,
+    },
+    GroupProducts {
+        mask: Reg,
+    },
+    AwaitProducts {
+        but: u32,
+        mask: Reg,
+    },
+    /// `fence.proxy.async`: tiles may be read by descriptors afterwards.
+    FenceTiles,
     /// `ldmatrix`: matrices of 8 x 8 elements of 16 bits. Each lane holds the address of a row.
     LoadMatrices {
         into: Vec<Reg>,

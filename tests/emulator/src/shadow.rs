@@ -89,6 +89,11 @@ impl Shadow {
         Ok(())
     }
 
+    /// The last write of an aligned power of two of bytes, cell by cell.
+    pub(crate) fn writes(&mut self, (at, size, len): (u64, usize, usize)) -> impl Iterator<Item = Stamp> {
+        self.cells(at, size, len).map(|index| self.cells[index].write)
+    }
+
     /// A write of an aligned power of two of bytes.
     ///
     /// # Errors

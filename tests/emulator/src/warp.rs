@@ -3,6 +3,7 @@
 //! Threads have separate program counters. Those at the same position form a group, and the group
 //! that is furthest behind runs, so that diverged paths converge again.
 
+use crate::exec::tiles::Products;
 use crate::fault::Problem;
 use crate::op::{Kernel, PredKind, RowKind, Special};
 use crate::order::Meetings;
@@ -63,6 +64,7 @@ pub(crate) struct Warp {
     pub(crate) copies: Vec<Transfer>,
     /// Groups of copies so far, by lane.
     pub(crate) copy_groups: [u32; LANES],
+    pub(crate) products: Products,
 }
 
 /// A lane's copy from global to shared memory.
@@ -96,6 +98,7 @@ impl Warp {
             meetings: Meetings::default(),
             copies: vec![],
             copy_groups: [0; LANES],
+            products: Products::default(),
         };
         for (row, kind) in warp.rows.iter_mut().zip(&kernel.rows) {
             match kind {
@@ -120,6 +123,7 @@ impl Warp {
         self.meetings = Meetings::default();
         self.copies.clear();
         self.copy_groups = [0; LANES];
+        self.products = Products::default();
         for (index, kind) in kernel.rows.iter().enumerate() {
             self.defined[index] = if *kind == RowKind::Register { 0 } else { u32::MAX };
             if let RowKind::Special(special) = kind {
@@ -164,6 +168,11 @@ impl Warp {
     /// An error if a lane of `active` has not written the register.
     pub(crate) fn need(&self, reg: Reg, active: u32) -> Result<(), Stop> {
         undefined(active & !self.defined[reg.index()])
+    }
+
+    /// The lanes lose what they have written to a register.
+    pub(crate) fn forget(&mut self, reg: Reg) {
+        self.defined[reg.index()] = 0;
     }
 
     /// The register, which all these lanes must have written.

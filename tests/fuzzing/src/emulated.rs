@@ -16,13 +16,19 @@ pub struct Emulated {
     kernels: BTreeMap<String, Rc<Module>>,
     memory: Memory,
     seed: u64,
+    target: Target,
 }
 
 impl Emulated {
-    /// The seed chooses the order in which blocks and warps take turns, and the kind of device: one
-    /// with an odd seed has clusters, and it has one to three multiprocessors.
+    /// The seed chooses the order in which blocks and warps take turns, and the kind of device, with
+    /// one to three multiprocessors.
     pub fn new(seed: u64) -> Emulated {
-        Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed }
+        Emulated::of(seed, [Target::Sm80, Target::Sm90, Target::Sm90a][(seed % 3) as usize])
+    }
+
+    /// A device of this kind.
+    pub fn of(seed: u64, target: Target) -> Emulated {
+        Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed, target }
     }
 }
 
@@ -47,8 +53,7 @@ impl Device for Emulated {
     }
 
     fn facts(&self) -> Facts {
-        let target = if self.seed % 2 == 1 { Target::Sm90 } else { Target::Sm80 };
-        Facts { shared: SHARED, target, multiprocessors: 1 + (self.seed / 2 % 3) as u32 }
+        Facts { shared: SHARED, target: self.target, multiprocessors: 1 + (self.seed / 3 % 3) as u32 }
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<u64, String> {

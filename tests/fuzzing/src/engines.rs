@@ -405,7 +405,7 @@ impl Form {
         self.run_into(inputs, |outputs| {
             runner.call(inputs, outputs, None).map_err(|error| match error {
                 ptx::RunError::Call(error) => Ok(error),
-                other => Err(format!("{other}\n{}", runner.module().text(ptx::Target::Sm90))),
+                other => Err(format!("{other}\n{}", runner.module().text(ptx::Target::Sm90a))),
             })
         })
     }

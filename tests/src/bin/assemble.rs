@@ -1,8 +1,7 @@
 //! Runs NVIDIA's assembler and disassembler on the PTX of every program in the repository:
 //! `assemble PTXAS NVDISASM [renew]`.
 //!
-//! Everything must assemble. Most programs are assembled for the newest supported devices, where
-//! the text has all kernels; the examples also for the oldest. The code of kernels without `fma`,
+//! Everything must assemble. Most programs are assembled for the devices where the text has all kernels; the examples also for the oldest. The code of kernels without `fma`,
 //! division and roots must have no fused multiply-add, which would round once where the language
 //! rounds twice. `tests/registers.txt` records the registers and spills of the examples: changes
 //! are printed, more spills are a failure, and `renew` rewrites the file.
@@ -18,7 +17,7 @@ use compiler::pipeline::Options;
 
 /// Folders of programs.
 const FOLDERS: [&str; 4] = ["examples", "tests/programs", "bench", "bench/gpu"];
-const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90];
+const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90a];
 const SNAPSHOT: &str = "tests/registers.txt";
 /// Instructions for which the assembler may emit fused multiply-adds.
 const FUSED: [&str; 3] = ["fma.rn", "div.rn", "sqrt.rn"];

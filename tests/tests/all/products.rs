@@ -8,11 +8,16 @@ use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, compile_in};
 
+/// Devices with tensor cores for warps, and with those for warp groups.
+const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90a];
+
 /// A program's fused form with its checked source. Its kernels must multiply with this instruction.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
     let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
-    let text = module(&compiled.forms[1], math).text(Target::Sm80);
-    assert!(text.contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
+    let module = module(&compiled.forms[1], math);
+    assert!(module.text(Target::Sm80).contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
+    let by_groups = module.text(Target::Sm90a).contains("wgmma.mma_async");
+    assert_eq!(by_groups, !instruction.contains("tf32"), "{source}");
     compiled
 }
 
@@ -21,11 +26,11 @@ fn module(form: &Form, math: Math) -> Module {
     Module::compile_with(&scheduled, math).expect("it compiles")
 }
 
-fn run(form: &Form, math: Math, inputs: &[Array], outputs: &mut [Array]) -> Result<(), String> {
+fn run(form: &Form, math: Math, target: Target, inputs: &[Array], outputs: &mut [Array]) -> Result<(), String> {
     let module = module(form, math);
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
-    Runner::new(module, Emulated::new(3), None).call(&inputs, &mut outputs, None).map_err(|error| error.to_string())
+    Runner::new(module, Emulated::of(3, target), None).call(&inputs, &mut outputs, None).map_err(|error| error.to_string())
 }
 
 /// Small integers, and some elements that are none.
@@ -100,10 +105,14 @@ fn hold(source: &str, math: Math, instruction: &str, calls: &[&[&[usize]]]) {
             let Outcome::Results(meant) = form.run(&compiled.checked, Engine::Source, &views) else {
                 panic!("{source} {shapes:?} has results")
             };
-            let mut found: Vec<Array> =
-                meant.iter().map(|array| Array::zeros(array.dtype(), array.shape()).expect("it fits")).collect();
-            run(form, math, &inputs, &mut found).unwrap_or_else(|error| panic!("{source} {shapes:?}: {error}"));
-            assert_eq!(Outcome::Results(found), Outcome::Results(meant), "{source} {shapes:?}");
+            for target in TARGETS {
+                let mut found: Vec<Array> =
+                    meant.iter().map(|array| Array::zeros(array.dtype(), array.shape()).expect("it fits")).collect();
+                run(form, math, target, &inputs, &mut found)
+                    .unwrap_or_else(|error| panic!("{source} {shapes:?} {target}: {error}"));
+                let meant = Outcome::Results(meant.clone());
+                assert_eq!(Outcome::Results(found), meant, "{source} {shapes:?} {target}");
+            }
         }
     }
 }
@@ -120,7 +129,7 @@ fn bounds() {
     ] {
         let source = format!("fn main(a: {dtype}[n, k], b: {dtype}[k, m]) {{ a @ b }}");
         let compiled = compiled(&source, math, instruction);
-        for (n, k, m) in [(17, 100, 24), (9, 33, 15)] {
+        for ((n, k, m), target) in [(17, 100, 24), (9, 33, 15)].into_iter().flat_map(|n| TARGETS.map(|t| (n, t))) {
             let mut state = 9u64;
             let mut draw = |shape: &[usize]| {
                 let mut array = Array::zeros(dtype, shape).expect("a small array");
@@ -134,7 +143,7 @@ fn bounds() {
             };
             let inputs = [draw(&[n, k]), draw(&[k, m])];
             let mut found = [Array::zeros(Dtype::F32, &[n, m]).expect("a small array")];
-            run(&compiled.forms[1], math, &inputs, &mut found).expect("it runs");
+            run(&compiled.forms[1], math, target, &inputs, &mut found).expect("it runs");
             let at = |array: &Array, at: usize| match array.get(at) {
                 Some(Scalar::F32(x)) => f64::from(x),
                 Some(Scalar::F16(x)) => x.to_f64(),

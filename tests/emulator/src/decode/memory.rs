@@ -274,6 +274,11 @@ pub(super) fn red(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 
 /// Sequentially consistent fences order at least as much as the others; more is not modelled.
 pub(super) fn fence(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    if form.flag("proxy") {
+        form.choose(&[("async", ())])?;
+        form.flag("shared::cta");
+        return Ok(Op::FenceTiles);
+    }
     form.choose(&[("acq_rel", ()), ("sc", ())])?;
     Ok(Op::Fence { scope: form.choose(SCOPES)? })
 }

@@ -6,6 +6,7 @@ mod data;
 mod logic;
 mod memory;
 mod threads;
+mod tiles;
 
 use crate::lanes::Map;
 use crate::lanes::rounding::Direction;
@@ -35,6 +36,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
     ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
     ("match", threads::match_any), ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
+    ("wgmma", tiles::wgmma),
 ];
 
 /// The operation of an instruction, or the reason why it is not supported.

@@ -44,6 +44,12 @@ impl Spot {
         Ok(Spot { space, rank, address, bytes: bytes as usize, thread })
     }
 
+    /// Where a lane accesses the shared memory of its block.
+    pub(super) fn shared(warp: &Warp, address: u64, bytes: usize, lane: usize) -> Spot {
+        let thread = usize::from(warp.number) * LANES + lane;
+        Spot { space: Space::Shared, rank: None, address, bytes, thread }
+    }
+
     /// The place, for what values carry.
     pub(super) fn place(&self, block: u32, shape: &Shape) -> Place {
         let block = self.rank.map_or(block, |rank| shape.mate(block, rank));

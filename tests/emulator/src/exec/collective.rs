@@ -20,6 +20,10 @@ fn mask_row(op: &Op) -> Option<Reg> {
         | Op::Match { mask, .. }
         | Op::Reduce { mask, .. }
         | Op::Multiply { mask, .. }
+        | Op::MultiplyTiles { mask, .. }
+        | Op::FenceProducts { mask }
+        | Op::GroupProducts { mask }
+        | Op::AwaitProducts { mask, .. }
         | Op::LoadMatrices { mask, .. } => Some(mask),
         _ => None,
     }
@@ -61,7 +65,14 @@ impl Run<'_, '_> {
         let warp = &mut *self.warp;
         match *op {
             // A thread that has exited cannot contribute a part of a matrix.
-            Op::Multiply { .. } | Op::LoadMatrices { .. } if who != u32::MAX => {
+            Op::Multiply { .. }
+            | Op::MultiplyTiles { .. }
+            | Op::FenceProducts { .. }
+            | Op::GroupProducts { .. }
+            | Op::AwaitProducts { .. }
+            | Op::LoadMatrices { .. }
+                if who != u32::MAX =>
+            {
                 let lane = who.trailing_zeros() as usize;
                 return Err(Stop { lane, what: Problem::NotConverged { mask, came: who } });
             }
@@ -69,6 +80,12 @@ impl Run<'_, '_> {
                 let result = matrix::multiply(warp, factors, (a, b, c))?;
                 d.iter().zip(&result).for_each(|(reg, row)| warp.write(*reg, who, row));
             }
+            Op::MultiplyTiles { factors, ref sums, tiles, accumulate, wide, .. } => {
+                return self.multiply_tiles(factors, sums, (tiles, wide), accumulate);
+            }
+            Op::FenceProducts { .. } => warp.products.fenced = true,
+            Op::GroupProducts { .. } => warp.products.group(),
+            Op::AwaitProducts { but, .. } => return self.await_products(but),
             Op::LoadMatrices { ref into, at, transposed, .. } => return self.load_matrices(into, at, transposed),
             Op::SyncWarp { .. } => warp.meetings.meet(who, warp.members, warp.step),
             Op::Vote { mode, a, .. } => {

@@ -14,7 +14,7 @@ use crate::types::{LANES, Reg, Row, Space, Type, lanes};
 use crate::warp::{Stop, Warp};
 
 /// Elements of a register, as exact numbers: two of 16 bits, the first lowest, or one.
-fn elements(factors: Factors, register: u64) -> Vec<f32> {
+pub(super) fn elements(factors: Factors, register: u64) -> Vec<f32> {
     match factors {
         Factors::F16 => [register, register >> 16].map(|bits| f16::of(bits).to_f32()).to_vec(),
         Factors::Bf16 => [register, register >> 16].map(|bits| bf16::of(bits).to_f32()).to_vec(),

@@ -4,6 +4,7 @@ mod access;
 mod atomic;
 mod collective;
 mod matrix;
+pub(crate) mod tiles;
 
 use crate::fault::Problem;
 use crate::lanes::Lane;
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     /// By thread.
     pub(crate) locals: Vec<Region>,
     pub(crate) knowledge: Knowledge,
+    pub(crate) fences: tiles::Fences,
 }
 
 /// A lane of a warp that accesses memory now.
@@ -108,6 +110,10 @@ impl Run<'_, '_> {
             | Op::Match { .. }
             | Op::Reduce { .. }
             | Op::Multiply { .. }
+            | Op::MultiplyTiles { .. }
+            | Op::FenceProducts { .. }
+            | Op::GroupProducts { .. }
+            | Op::AwaitProducts { .. }
             | Op::LoadMatrices { .. } => {
                 let done = self.collective(op, active)?;
                 self.leave(index, group, active & !done, Wait::Lanes);
@@ -266,6 +272,7 @@ impl Run<'_, '_> {
                     self.shared.knowledge.fence(scope, &now);
                 }
             }
+            Op::FenceTiles => self.fence_tiles(active),
             Op::Nothing
             | Op::Branch { .. }
             | Op::Exit
@@ -278,6 +285,10 @@ impl Run<'_, '_> {
             | Op::Match { .. }
             | Op::Reduce { .. }
             | Op::Multiply { .. }
+            | Op::MultiplyTiles { .. }
+            | Op::FenceProducts { .. }
+            | Op::GroupProducts { .. }
+            | Op::AwaitProducts { .. }
             | Op::LoadMatrices { .. } => {}
         }
         Ok(())

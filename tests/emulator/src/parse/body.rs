@@ -76,6 +76,11 @@ impl<'m, 't> Body<'m, 't> {
         self.module.target
     }
 
+    /// Whether the target has the instructions that no later architecture has.
+    pub(crate) fn has_specifics(&self) -> bool {
+        self.module.specifics
+    }
+
     /// Declares the next parameter.
     pub(crate) fn parameter(&mut self, name: &'t str, bytes: u32, align: u32) -> Result<(), String> {
         // Parameters follow each other without further gaps, as the caller lays the arguments out.

@@ -21,6 +21,8 @@ pub struct Module {
     pub(crate) constant: Layout,
     /// The number of the architecture: 80 is `sm_80`.
     pub(crate) target: u32,
+    /// Whether the architecture's specific instructions are there: `sm_90a`.
+    pub(crate) specifics: bool,
     shared: Layout,
     dynamic: Option<u32>,
     variables: HashMap<String, Variable>,
@@ -66,6 +68,7 @@ impl Module {
             constants: vec![],
             constant: Layout::default(),
             target: 0,
+            specifics: false,
             shared: Layout::default(),
             dynamic: None,
             variables: HashMap::new(),
@@ -95,6 +98,7 @@ impl Module {
             "target" => {
                 let name = cursor.word()?;
                 let digits = name.strip_prefix("sm_").map(|n| n.trim_end_matches(|c: char| c.is_ascii_alphabetic()));
+                self.specifics = name.ends_with('a');
                 self.target = digits
                     .and_then(|digits| digits.parse().ok())
                     .ok_or_else(|| cursor.error(format!("`{name}` is no target of the subset")))?;

@@ -1,0 +1,224 @@
+//! Contractions by tensor cores. They take factors of 16-bit floats (their products are exact in
+//! `f32`), and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
+//!
+//! A block computes a square tile of the result in registers. The tiles of the factors are in
+//! dynamic shared memory, in a pipeline of several stages (`pipeline`). They are multiplied by warps,
+//! which load their fragments into registers (`mma`), or, on devices of compute capability 9.0, by
+//! groups of four warps, where tensor cores read the tiles themselves (`wgmma`).
+
+mod mma;
+mod pipeline;
+mod wgmma;
+
+use ir::build::Values;
+use ir::nest::{Contraction, Op, Prologue, Statement, ValueId};
+use ir::{Dtype, Size};
+
+use super::contract::{Inner, TileSide};
+use super::build::Control;
+use super::emit::Emitter;
+use super::epilogue::StagedAccumulator;
+use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, Type};
+use super::{Math, Target};
+use pipeline::Ring;
+
+/// The side of a result tile.
+pub(super) const SIDE: i64 = 128;
+/// The distance between staged rows of the result in bytes. The rows that one instruction touches
+/// begin eight banks apart.
+const ROW: i64 = (SIDE + 8) * 4;
+
+/// A contraction that tensor cores can compute.
+pub(super) struct TensorUnits {
+    driver: Driver,
+    /// The value of each prologue that they multiply.
+    taken: [ValueId; 2],
+    dtype: Dtype,
+}
+
+/// The threads that drive tensor cores together.
+#[derive(Clone, Copy)]
+enum Driver {
+    /// A warp, with factors in its registers.
+    Warp(Factors),
+    /// Four warps, with factors in shared memory.
+    WarpGroup(TileFactors),
+}
+
+impl TensorUnits {
+    /// The ways to compute a contraction, the fastest first. The last one runs on all devices.
+    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Vec<TensorUnits> {
+        let dtype = values[c.result];
+        let narrow = [&c.left, &c.right].map(|prologue| narrow(values, prologue));
+        if let [Some((left, of_left)), Some((right, of_right))] = narrow
+            && of_left == of_right
+        {
+            let (factors, tiles) = if of_left == Dtype::F16 {
+                (Factors::F16, TileFactors::F16)
+            } else {
+                (Factors::Bf16, TileFactors::Bf16)
+            };
+            let drivers = [Driver::WarpGroup(tiles), Driver::Warp(factors)];
+            return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).into();
+        }
+        if math != Math::Fast || dtype != Dtype::F32 {
+            return vec![];
+        }
+        let taken = [c.left.value, c.right.value];
+        vec![TensorUnits { driver: Driver::Warp(Factors::Tf32), taken, dtype }]
+    }
+
+    /// The oldest device that has them.
+    pub(super) fn target(&self) -> Target {
+        match self.driver {
+            Driver::Warp(_) => Target::Sm80,
+            Driver::WarpGroup(_) => Target::Sm90a,
+        }
+    }
+
+    /// The number of threads in a block.
+    pub(super) fn threads(&self) -> u32 {
+        self.ring().threads
+    }
+
+    /// The size of the dynamic shared memory in bytes.
+    pub(super) fn memory(&self) -> usize {
+        let ring = self.ring();
+        (ring.stages * ring.stage() + ring.align - 1) as usize
+    }
+
+    /// The pipeline of the factors' tiles.
+    fn ring(&self) -> Ring {
+        match self.driver {
+            Driver::Warp(_) => mma::RING,
+            Driver::WarpGroup(_) => wgmma::RING,
+        }
+    }
+
+    /// The type of an element in a factor's tile.
+    fn element(&self) -> Dtype {
+        match self.driver {
+            Driver::Warp(Factors::F16) | Driver::WarpGroup(TileFactors::F16) => Dtype::F16,
+            Driver::Warp(Factors::Bf16) | Driver::WarpGroup(TileFactors::Bf16) => Dtype::Bf16,
+            Driver::Warp(Factors::Tf32) => Dtype::F32,
+        }
+    }
+
+    fn width(&self) -> i64 {
+        self.element().bytes() as i64
+    }
+
+    /// The distance between rows of a tile in bytes.
+    fn pitch(&self, deep: bool) -> i64 {
+        match self.driver {
+            Driver::Warp(_) => mma::padded(self.width(), deep),
+            Driver::WarpGroup(_) => wgmma::ROW,
+        }
+    }
+
+    /// The number of inner indices per tile.
+    fn depth(&self) -> i64 {
+        self.ring().depth / self.width()
+    }
+}
+
+/// The 16-bit float value of a factor, possibly before its conversion to `f32`.
+fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
+    let found = prologue.body.iter().find_map(|statement| {
+        let Statement::Let { value, op: Op::Cast(Dtype::F32, from) } = statement else { return None };
+        Some(*from).filter(|_| *value == prologue.value)
+    });
+    let taken = found.unwrap_or(prologue.value);
+    Some((taken, values[taken])).filter(|(_, dtype)| matches!(dtype, Dtype::F16 | Dtype::Bf16))
+}
+
+/// Which of the two factors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Accumulators of a thread: four for 16 rows and 8 columns of the tile. Each half of them is two
+/// adjacent elements of a row; the second half is eight rows below.
+struct Fragment {
+    /// The first row, counted from that of the thread's first fragment, and the first column.
+    down: i64,
+    across: i64,
+    sums: [Reg; 4],
+}
+
+impl Emitter<'_> {
+    pub(super) fn multiply_by_tensor_units(
+        &mut self,
+        c: &Contraction,
+        units: &TensorUnits,
+        [rows, columns]: [TileSide<'_>; 2],
+        inner: Inner<'_>,
+    ) {
+        let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
+        let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
+        let factors = [&left, &right];
+        // The memory of the factors is free afterwards, and holds a part of the tile at a time.
+        let dtypes = (Dtype::F32, units.dtype);
+        match units.driver {
+            Driver::Warp(by) => {
+                let tile = self.warp_tile();
+                let sums = self.multiply_by_warps(units, by, factors, &tile, inner.count);
+                let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
+                for pass in 0..mma::PASSES {
+                    let low = self.b().op2(Opcode::Shr, Type::U64, tile.down, 1);
+                    self.stage_fragments(low, tile.across, mma::of_pass(&sums, pass));
+                    self.b().barrier();
+                    self.epilogue_rows(&epilogue, &mma::STAGED, pass * mma::STAGED.run);
+                    self.b().barrier();
+                }
+            }
+            Driver::WarpGroup(by) => {
+                let sums = self.multiply_by_warp_groups(units, by, factors, inner.count);
+                let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
+                let (warp, start) = (self.warp(), self.int(0));
+                let low = self.b().op2(Opcode::Mul, Type::S64, warp, 16);
+                self.stage_fragments(low, start, wgmma::fragments(&sums));
+                self.b().barrier();
+                self.epilogue_rows(&epilogue, &wgmma::STAGED, 0);
+                self.b().barrier();
+            }
+        }
+    }
+
+    /// Stores fragments in shared memory, from a row and a column of the warp on.
+    fn stage_fragments(&mut self, row: Reg, column: Reg, fragments: impl IntoIterator<Item = Fragment>) {
+        let more = self.b().mov(Type::U64, Operand::More);
+        let thread = self.special(Special::Tid);
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
+        let group = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
+        let pair = self.b().op2(Opcode::And, Type::B64, lane, 3);
+        let row = self.b().op2(Opcode::Add, Type::S64, row, group);
+        let column = self.b().op(Opcode::Mad, Type::S64, &[pair.into(), 2.into(), column.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), ROW.into(), more.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[column.into(), 4.into(), place.into()]);
+        for Fragment { down, across, sums } in fragments {
+            for (half, pair) in (0i64..).zip(sums.chunks(2)) {
+                let at = Address { base: Some(place), offset: (down + 8 * half) * ROW + across * 4 };
+                self.b().store_several(Space::Shared, Type::B32, pair.to_vec(), at);
+            }
+        }
+    }
+
+    /// The number of the thread's warp.
+    fn warp(&mut self) -> Reg {
+        let thread = self.special(Special::Tid);
+        self.b().op2(Opcode::Shr, Type::U64, thread, 5)
+    }
+}
+
+/// Rows of the result in the memory of the factors: runs of adjacent rows.
+const fn staged(rows: i64, run: i64, apart: i64) -> StagedAccumulator {
+    StagedAccumulator { memory: Operand::More, at: 0, pitch: ROW, side: SIDE, rows, run, apart }
+}
+
+/// A size times the width of an element, in a register.
+fn in_bytes(e: &mut Emitter<'_>, size: &Size, width: i64) -> Reg {
+    e.size(&(size * &Size::constant(width)))
+}

@@ -1,0 +1,103 @@
+//! Products by warp groups: `wgmma`. Two groups of four warps each take half of the rows of the
+//! tile. Tensor cores read the tiles of both factors from shared memory, by descriptors, which the
+//! PTX ISA defines under "Asynchronous Warpgroup Level Matrix Multiply-Accumulate".
+//!
+//! A tile consists of rows of 128 bytes, with the eight chunks of 16 bytes permuted by the number
+//! of the row (128-byte swizzling): so neither copies to it nor reads cause bank conflicts.
+
+use super::pipeline::{FactorPipeline, Ring};
+use super::{Fragment, SIDE, Side, TensorUnits, staged};
+use crate::ptx::build::Control;
+use crate::ptx::emit::Emitter;
+use crate::ptx::epilogue::StagedAccumulator;
+use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};
+use crate::ptx::scalar;
+use ir::Scalar;
+
+/// The bytes of a row of a tile.
+pub(super) const ROW: i64 = 128;
+/// The bytes of a chunk, which stays together.
+const CHUNK: i64 = 16;
+/// The bytes of the rows over which the order of chunks repeats; tiles are aligned to it.
+const PERIOD: i64 = 8 * ROW;
+/// The bytes of a box of 64 rows.
+const BOX: i64 = 64 * ROW;
+pub(super) const RING: Ring =
+    Ring { threads: 256, depth: ROW, factor: SIDE * ROW, stages: 3, align: PERIOD };
+/// The inner indices of an instruction.
+const STEP: i64 = 16;
+/// The accumulators of a thread: 64 rows and all columns in 128 threads.
+const SUMS: i64 = 64 * SIDE / 128;
+pub(super) const STAGED: StagedAccumulator = staged(SIDE, SIDE, SIDE);
+
+/// The fragments of a thread.
+pub(super) fn fragments(sums: &[Reg]) -> impl Iterator<Item = Fragment> {
+    let (fragments, _) = sums.as_chunks::<4>();
+    (0..).zip(fragments).map(|(k, sums)| Fragment { down: 0, across: 8 * k, sums: *sums })
+}
+
+impl Emitter<'_> {
+    /// The offset of an element in a tile: a deep tile has a row for each outer index, a wide one
+    /// boxes of 64 outer indices, with a row for each inner index.
+    pub(super) fn place_in_swizzled(&mut self, width: i64, deep: bool, [outer, inner]: [Reg; 2]) -> Reg {
+        let in_row = ROW / width;
+        let (row, column) = if deep {
+            (outer, inner)
+        } else {
+            let column = self.b().op2(Opcode::And, Type::B64, outer, in_row - 1);
+            let number = self.b().op2(Opcode::Shr, Type::U64, outer, i64::from(in_row.ilog2()));
+            // A box has as many rows as a tile has inner indices.
+            (self.b().op(Opcode::Mad, Type::S64, &[number.into(), (BOX / ROW).into(), inner.into()]), column)
+        };
+        let within = self.b().op2(Opcode::Mul, Type::S64, column, width);
+        let turn = self.b().op2(Opcode::And, Type::B64, row, PERIOD / ROW - 1);
+        let turn = self.b().op2(Opcode::Mul, Type::S64, turn, CHUNK);
+        let within = self.b().op2(Opcode::Xor, Type::B64, within, turn);
+        self.b().op(Opcode::Mad, Type::S64, &[row.into(), ROW.into(), within.into()])
+    }
+
+    /// The descriptor of a factor's tile in the first stage, for this thread's warp group.
+    fn descriptor(&mut self, factor: &FactorPipeline<'_>) -> Reg {
+        let mut at = self.b().op2(Opcode::Add, Type::S64, factor.base, factor.at);
+        if factor.side == Side::Left {
+            let warp = self.warp();
+            let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
+            at = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), at.into()]);
+        }
+        let at = self.b().op2(Opcode::Shr, Type::U64, at, 4);
+        // The distance between boxes along a wide row, that between groups of eight rows, and the
+        // kind of swizzling.
+        self.b().op2(Opcode::Or, Type::B64, at, BOX / 16 << 16 | PERIOD / 16 << 32 | 1 << 62)
+    }
+
+    /// Multiplies all tiles. Returns the accumulators of this thread.
+    pub(super) fn multiply_by_warp_groups(
+        &mut self,
+        units: &TensorUnits,
+        by: TileFactors,
+        factors: [&FactorPipeline<'_>; 2],
+        depth: Reg,
+    ) -> Vec<Reg> {
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        let sums: Vec<Reg> = (0..SUMS).map(|_| self.b().copy(zero)).collect();
+        let tiles = factors.map(|factor| self.descriptor(factor));
+        let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
+        let wide = factors.map(|factor| !factor.deep);
+        self.for_each_stage(units, factors, depth, |e, stage| {
+            let stage = e.b().op2(Opcode::Shr, Type::U64, stage, 4);
+            let tiles = tiles.map(|tile| e.b().op2(Opcode::Add, Type::S64, tile, stage));
+            e.b().fence_products();
+            for step in 0..units.depth() / STEP {
+                let tiles = [0, 1].map(|side| {
+                    // The next inner indices are further along a deep row, or in later wide rows.
+                    let apart = if wide[side] { STEP * ROW } else { STEP * units.width() };
+                    e.b().op2(Opcode::Add, Type::S64, tiles[side], step * apart / 16)
+                });
+                e.b().multiply_tiles((by, wide), sums.clone(), tiles, always);
+            }
+            e.b().group_products();
+            e.b().await_products();
+        });
+        sums
+    }
+}

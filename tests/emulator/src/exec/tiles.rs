@@ -1,0 +1,251 @@
+//! Products of tiles in shared memory: `wgmma`.
+//!
+//! Each warp of a group multiplies its 16 rows of the left tile. Tensor cores may read the tiles at
+//! any time from the instruction until the wait. So they are read at both ends, and must not have
+//! changed. The sums are undefined until then. Tiles must be written before a `fence.proxy.async`
+//! of the writer, and a barrier after that.
+//!
+//! The PTX ISA has no rule for the order of sums; see `matrix`.
+
+use crate::exec::access::Spot;
+use crate::exec::{Run, matrix, now};
+use crate::fault::Problem;
+use crate::lanes::Lane;
+use crate::op::{Factors, Strength};
+use crate::order::{Now, Stamp};
+use crate::types::{Condition, LANES, Reg, Row, lanes};
+use crate::warp::Stop;
+
+/// The inner indices of an instruction, and the rows of a warp.
+const DEPTH: u64 = 16;
+const ROWS: u64 = 16;
+/// The bytes of an element.
+const WIDTH: u64 = 2;
+
+/// The last fences of a thread: in its latest epoch with any, and before that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fenced {
+    before: u32,
+    epoch: u32,
+    step: u32,
+}
+
+/// The fences behind writes of tiles, by thread.
+#[derive(Debug, Default)]
+pub(crate) struct Fences {
+    threads: Vec<Fenced>,
+}
+
+impl Fences {
+    fn add(&mut self, thread: usize, stamp: &Stamp) {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, Fenced::default());
+        }
+        let last = &mut self.threads[thread];
+        if last.epoch < stamp.epoch {
+            last.before = last.step;
+        }
+        (last.epoch, last.step) = (stamp.epoch, stamp.step);
+    }
+
+    /// Whether the writer has fenced a write, and the reader knows.
+    fn cover(&self, write: &Stamp, now: &Now<'_>) -> bool {
+        lanes(write.lanes).all(|lane| {
+            let thread = usize::from(write.warp) * LANES + lane;
+            let own = write.warp == now.stamp.warp && lane == now.lane;
+            self.threads.get(thread).is_some_and(|fenced| {
+                let step = if own || fenced.epoch < now.stamp.epoch { fenced.step } else { fenced.before };
+                write.step <= step
+            })
+        })
+    }
+}
+
+/// The products of a warp that nobody has waited for.
+#[derive(Debug, Default)]
+pub(crate) struct Products {
+    /// Whether a fence came since the last wait.
+    pub(crate) fenced: bool,
+    waiting: Vec<Product>,
+    groups: u32,
+}
+
+impl Products {
+    /// The products that are not yet in a group form one.
+    pub(crate) fn group(&mut self) {
+        for product in self.waiting.iter_mut().filter(|product| product.group.is_none()) {
+            product.group = Some(self.groups);
+        }
+        self.groups += 1;
+    }
+}
+
+#[derive(Debug)]
+struct Product {
+    factors: Factors,
+    sums: Vec<Reg>,
+    tiles: [Tile; 2],
+    /// The lanes where what is in the registers counts.
+    accumulate: u32,
+    group: Option<u32>,
+}
+
+/// Rows of a tile with their elements when the product was issued.
+#[derive(Debug)]
+struct Tile {
+    layout: Layout,
+    rows: std::ops::Range<u64>,
+    elements: Vec<u64>,
+}
+
+/// Where a tile lies, as its descriptor says.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    start: u64,
+    /// The bytes between boxes of 64 outer indices of a wide tile, and between groups of eight rows.
+    boxes: u64,
+    groups: u64,
+    wide: bool,
+}
+
+impl Layout {
+    /// Rows of 128 bytes, swizzled.
+    fn of(descriptor: u64, wide: bool) -> Result<Layout, Problem> {
+        let field = |from: u32| (descriptor >> from & 0x3fff) << 4;
+        // Bits 49 to 51 are the offset of the swizzling's pattern; the highest two its kind.
+        if descriptor >> 46 != 1 << 16 {
+            return Err(Problem::BadDescriptor { descriptor });
+        }
+        Ok(Layout { start: field(0), boxes: field(16), groups: field(32), wide })
+    }
+
+    /// The address of an element.
+    fn address(&self, outer: u64, inner: u64) -> u64 {
+        let plain = if self.wide {
+            outer / 64 * self.boxes + inner / 8 * self.groups + inner % 8 * 128 + outer % 64 * WIDTH
+        } else {
+            outer / 8 * self.groups + outer % 8 * 128 + inner * WIDTH
+        };
+        let address = self.start + plain;
+        address ^ (address >> 7 & 7) << 4
+    }
+}
+
+impl Run<'_, '_> {
+    pub(super) fn fence_tiles(&mut self, active: u32) {
+        for lane in lanes(active) {
+            let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
+            self.shared.fences.add(usize::from(self.warp.number) * LANES + lane, &now.stamp);
+        }
+    }
+
+    /// Starts a product.
+    pub(super) fn multiply_tiles(
+        &mut self,
+        factors: Factors,
+        sums: &[Reg],
+        (tiles, wide): ([Reg; 2], [bool; 2]),
+        accumulate: Condition,
+    ) -> Result<(), Stop> {
+        let fault = |what| Stop { lane: 0, what };
+        if !self.warp.products.fenced {
+            return Err(fault(Problem::ProductsNotFenced));
+        }
+        let mut descriptors = [0; 2];
+        for (to, reg) in descriptors.iter_mut().zip(tiles) {
+            let row = self.warp.read(reg, u32::MAX)?;
+            if let Some(lane) = (0..LANES).find(|lane| row[*lane] != row[0]) {
+                return Err(Stop { lane, what: Problem::BadDescriptor { descriptor: row[lane] } });
+            }
+            *to = row[0];
+        }
+        let accumulate = self.warp.condition(accumulate, u32::MAX)?;
+        // Products may follow one another into the same registers.
+        let follows = self.warp.products.waiting.last().is_some_and(|product| product.sums == sums);
+        if accumulate != 0 && !follows {
+            sums.iter().try_for_each(|reg| self.warp.need(*reg, accumulate))?;
+        }
+        let first = u64::from(self.warp.number) % 4 * ROWS;
+        let rows = [first..first + ROWS, 0..sums.len() as u64 * 2];
+        let mut found = vec![];
+        for ((descriptor, wide), rows) in descriptors.into_iter().zip(wide).zip(rows) {
+            let layout = Layout::of(descriptor, wide).map_err(fault)?;
+            let elements = self.tile(&layout, rows.clone())?;
+            found.push(Tile { layout, rows, elements });
+        }
+        let Ok(tiles) = <[Tile; 2]>::try_from(found) else { return Ok(()) };
+        sums.iter().for_each(|reg| self.warp.forget(*reg));
+        let sums = sums.to_vec();
+        self.warp.products.waiting.push(Product { factors, sums, tiles, accumulate, group: None });
+        Ok(())
+    }
+
+    /// The elements of some rows of a tile, row by row. They are read in chunks of 16 bytes, which
+    /// are contiguous along the outer or the inner index, and each lane reads some.
+    fn tile(&mut self, layout: &Layout, rows: std::ops::Range<u64>) -> Result<Vec<u64>, Stop> {
+        const CHUNK: u64 = 8;
+        let mut elements = vec![0; ((rows.end - rows.start) * DEPTH) as usize];
+        let (step, inner_step) = if layout.wide { (8, 1) } else { (1, 8) };
+        let outers = rows.clone().step_by(step);
+        for (outer, inner) in outers.flat_map(|outer| (0..DEPTH).step_by(inner_step).map(move |inner| (outer, inner))) {
+            let lane = (outer as usize / step) % LANES;
+            let fault = |what| Stop { lane, what };
+            let address = layout.address(outer, inner);
+            let bytes = (CHUNK * WIDTH) as usize;
+            let spot = Spot::shared(self.warp, address, bytes, lane);
+            let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
+            let value = spot.load(self.grid, self.shared, &now).map_err(fault)?;
+            let region = &mut self.grid.shared[self.shared.slot as usize];
+            let extent = (address, bytes, region.len());
+            if !region.shadow.writes(extent).all(|write| self.shared.fences.cover(&write, &now)) {
+                return Err(fault(Problem::TileNotFenced { address }));
+            }
+            for k in 0..CHUNK {
+                let (outer, inner) = if layout.wide { (outer + k, inner) } else { (outer, inner + k) };
+                let at = (outer - rows.start) * DEPTH + inner;
+                elements[at as usize] = (value >> (16 * k)) as u64 & 0xffff;
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Ends all products but those of the latest groups.
+    pub(super) fn await_products(&mut self, but: u32) -> Result<(), Stop> {
+        let groups = self.warp.products.groups;
+        let is_due = |product: &Product| product.group.is_some_and(|group| group + but < groups);
+        let (due, others) = std::mem::take(&mut self.warp.products.waiting).into_iter().partition::<Vec<_>, _>(is_due);
+        self.warp.products.waiting = others;
+        self.warp.products.fenced = false;
+        for Product { factors, sums, tiles, accumulate, .. } in due {
+            for Tile { layout, rows, elements } in &tiles {
+                let found = self.tile(layout, rows.clone())?;
+                if let Some(at) = (0..found.len() as u64).find(|at| found[*at as usize] != elements[*at as usize]) {
+                    let address = layout.address(rows.start + at / DEPTH, at % DEPTH);
+                    return Err(Stop { lane: 0, what: Problem::TileChanged { address } });
+                }
+            }
+            let [left, right] = tiles.map(|tile| {
+                let numbers = tile.elements.iter().map(|element| matrix::elements(factors, *element)[0]);
+                numbers.collect::<Vec<f32>>()
+            });
+            for (index, reg) in sums.iter().enumerate() {
+                let from = *self.warp.row(*reg);
+                let result: Row = std::array::from_fn(|lane| {
+                    let row = lane / 4 + index % 4 / 2 * 8;
+                    let column = index / 4 * 8 + lane % 4 * 2 + index % 2;
+                    let line = |factor: &[f32], number: usize| -> [f32; DEPTH as usize] {
+                        std::array::from_fn(|k| factor[number * DEPTH as usize + k])
+                    };
+                    let start = if accumulate >> lane & 1 == 1 { f32::of(from[lane]) } else { 0.0 };
+                    let pairs = line(&left, row).into_iter().zip(line(&right, column));
+                    pairs.fold(start, |sum, (x, y)| x.mul_add(y, sum)).bits()
+                });
+                self.warp.write(*reg, u32::MAX, &result);
+            }
+        }
+        // Those that still wait keep their registers.
+        let waiting: Vec<Reg> = self.warp.products.waiting.iter().flat_map(|product| product.sums.clone()).collect();
+        waiting.into_iter().for_each(|reg| self.warp.forget(reg));
+        Ok(())
+    }
+}
