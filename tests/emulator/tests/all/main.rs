@@ -12,3 +12,4 @@ mod predicates;
 mod programs;
 mod rows;
 mod text;
+mod tiles;
