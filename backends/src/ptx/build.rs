@@ -268,9 +268,9 @@ impl Builder {
         self.push(Op::GroupProducts);
     }
 
-    /// Waits for all products of this warp group.
-    pub(super) fn await_products(&mut self) {
-        self.push(Op::AwaitProducts);
+    /// Waits for the products of this warp group except for the `but` most recent groups.
+    pub(super) fn await_products(&mut self, but: u32) {
+        self.push(Op::AwaitProducts { but });
     }
 
     /// An `f32` rounded to TF32, which has 11 significant bits.

@@ -67,6 +67,8 @@ pub(super) struct Variant {
     pub(super) threads: u32,
     /// The sizes that it is for: each at most the number next to it.
     pub(super) at_most: Vec<(Size, i64)>,
+    /// Whether it is only for calls with a block for each multiprocessor.
+    pub(super) fills: bool,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,
 }
@@ -179,6 +181,7 @@ impl Module {
             columns: None,
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
             at_most: vec![],
+            fills: false,
             rows: None,
         }];
     }
@@ -244,6 +247,7 @@ impl Variant {
             columns: None,
             threads,
             at_most: vec![],
+            fills: false,
             rows: None,
         }
     }
@@ -312,15 +316,13 @@ fn contracted(
     name: &str,
 ) -> Vec<Variant> {
     let tiled = Tiled::all(&part.kernel.values, c, math);
-    let of_last = tiled.len() - 1;
-    let variants = tiled.iter().enumerate().map(|(number, tiled)| {
+    let variants = tiled.iter().map(|tiled| {
         // Epilogues use scratch per element, so each thread needs its own copy.
         let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
         e.block(before);
         e.contract(c, tiled);
-        let name = if number < of_last { format!("{name}_wgmma") } else { name.to_owned() };
-        let variant = Variant::new(e, name, Grid::each(Some(tiled.counts()), 1));
-        Variant { more: tiled.more(), target: tiled.target(), ..variant }
+        let variant = Variant::new(e, format!("{name}{}", tiled.suffix()), Grid::each(Some(tiled.counts()), 1));
+        Variant { more: tiled.more(), target: tiled.target(), fills: tiled.fills(), ..variant }
     });
     variants.collect()
 }

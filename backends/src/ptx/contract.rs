@@ -18,7 +18,7 @@ use super::emit::{Argument, Emitter};
 use super::epilogue::{Epilogue, StagedAccumulator};
 use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
-use super::tensor::{self, TensorUnits};
+use super::tensor::TensorUnits;
 use super::{Math, Target, scalar};
 
 /// The number of threads in a block.
@@ -27,6 +27,8 @@ pub(super) const THREADS: u32 = 256;
 pub(super) const DEPTH: i64 = 16;
 /// The number of rows of a result tile that are staged at a time: one quad per row of threads.
 const ROWS_AT_ONCE: i64 = 16 * QUAD;
+/// The number of rows of tiles in a band.
+const BAND: i64 = 8;
 /// The indices of a group with their extents.
 pub(super) type Dims = [(IndexId, Extent)];
 
@@ -94,18 +96,44 @@ impl Tiled {
 
     /// The grid of tiles: the batch, then the tiles along rows and columns.
     pub(super) fn counts(&self) -> Vec<Size> {
-        let side = self.side();
+        let tile = self.tile();
         let mut counts: Vec<Size> =
             self.groups.batch.iter().map(|(_, e)| e.as_size().cloned().unwrap_or_default()).collect();
-        counts.extend([&self.groups.rows, &self.groups.columns].map(|dims| length(dims).ceil_div(&side.into())));
+        let outer = [(&self.groups.rows, tile[0]), (&self.groups.columns, tile[1])];
+        counts.extend(outer.map(|(dims, side)| length(dims).ceil_div(&side.into())));
         counts
     }
 
-    /// The side of a result tile.
-    fn side(&self) -> i64 {
+    /// The rows and columns of a tile of the result.
+    fn tile(&self) -> [i64; 2] {
         match &self.multiplier {
-            Multiplier::Threads(tiles) => tiles.side(),
-            Multiplier::TensorUnits(_) => tensor::SIDE,
+            Multiplier::Threads(tiles) => [tiles.side(); 2],
+            Multiplier::TensorUnits(units) => units.tile(),
+        }
+    }
+
+    /// The end of its kernel's name.
+    pub(super) fn suffix(&self) -> String {
+        match &self.multiplier {
+            Multiplier::Threads(_) => String::new(),
+            Multiplier::TensorUnits(units) => units.suffix(),
+        }
+    }
+
+    /// Whether its tiles are so large that it pays only if all multiprocessors have one.
+    pub(super) fn fills(&self) -> bool {
+        match &self.multiplier {
+            Multiplier::Threads(_) => false,
+            Multiplier::TensorUnits(units) => units.fills(),
+        }
+    }
+
+    /// The blocks that fit on a multiprocessor.
+    fn resident(&self) -> u32 {
+        match &self.multiplier {
+            // With two blocks, one can multiply while the other waits for memory.
+            Multiplier::Threads(_) => 2,
+            Multiplier::TensorUnits(units) => units.resident(),
         }
     }
 }
@@ -171,8 +199,7 @@ pub(super) struct Inner<'c> {
 impl Emitter<'_> {
     /// Computes the tiles of this block.
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
-        // With two resident blocks, one can multiply while the other waits for memory.
-        self.mapping.resident = Some(2);
+        self.mapping.resident = Some(tiled.resident());
         let sizes = tiled.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
@@ -182,15 +209,15 @@ impl Emitter<'_> {
         let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
-            // Block 0 takes tile (0, 0), block 1 tile (0, 1), and so on: blocks that run at the
-            // same time share rows of the left factor, which stay in the L2 cache.
             let digits = e.digits(number, &counts, small);
             // The first two digits select the tile, the others are the batch.
             for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
                 e.bind(*index, *digit);
             }
-            let [row, column] =
-                [digits[1], digits[0]].map(|digit| e.b().op2(Opcode::Mul, Type::S64, digit, tiled.side()));
+            let [row, column] = e.in_bands([digits[1], digits[0]], &counts[batch.len()..], small);
+            let [height, width] = tiled.tile();
+            let row = e.b().op2(Opcode::Mul, Type::S64, row, height);
+            let column = e.b().op2(Opcode::Mul, Type::S64, column, width);
             let sides = [
                 TileSide { dims: rows, range: TileRange { from: row, count: down } },
                 TileSide { dims: columns, range: TileRange { from: column, count: across } },
@@ -201,6 +228,21 @@ impl Emitter<'_> {
                 Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, inner),
             }
         });
+    }
+
+    /// The tile that comes in the place of another one when tiles are counted in bands of several
+    /// rows, column by column. Blocks that run at the same time then share rows of the left factor
+    /// and columns of the right one, which stay in the L2 cache.
+    fn in_bands(&mut self, [row, column]: [Reg; 2], counts: &[Reg], small: Reg) -> [Reg; 2] {
+        let first = self.b().op2(Opcode::And, Type::B64, row, -BAND);
+        let within = self.b().op2(Opcode::Sub, Type::S64, row, first);
+        let number = self.b().op(Opcode::Mad, Type::S64, &[within.into(), counts[1].into(), column.into()]);
+        let left = self.b().op2(Opcode::Sub, Type::S64, counts[0], first);
+        let rows = self.b().op2(Opcode::Min, Type::S64, left, BAND);
+        let column = self.divide(Some(small), number, rows);
+        let before = self.b().op2(Opcode::Mul, Type::S64, column, rows);
+        let within = self.b().op2(Opcode::Sub, Type::S64, number, before);
+        [self.b().op2(Opcode::Add, Type::S64, first, within), column]
     }
 
     fn multiply_by_threads(

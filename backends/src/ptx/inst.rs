@@ -167,10 +167,14 @@ named! {
 named! {
     /// The shape and types of a warp group's tensor core instruction.
     TileFactors {
-        /// `f16` factors, with 16 elements along the inner dimension.
+        /// `f16` factors, with 16 elements along the inner dimension, for 128 columns.
         F16 = "m64n128k16.f32.f16.f16",
-        /// `bf16` factors, with 16 elements along the inner dimension.
+        /// For 256 columns.
+        F16Wide = "m64n256k16.f32.f16.f16",
+        /// `bf16` factors, with 16 elements along the inner dimension, for 128 columns.
         Bf16 = "m64n128k16.f32.bf16.bf16",
+        /// For 256 columns.
+        Bf16Wide = "m64n256k16.f32.bf16.bf16",
     }
 }
 
@@ -254,8 +258,9 @@ pub enum Op {
     MultiplyTiles { factors: TileFactors, sum: Vec<Reg>, tiles: [Reg; 2], accumulate: Reg, wide: [bool; 2] },
     /// `wgmma.commit_group.sync.aligned`: groups the products issued since the previous group.
     GroupProducts,
-    /// `wgmma.wait_group.sync.aligned 0`: waits for all products.
-    AwaitProducts,
+    /// `wgmma.wait_group.sync.aligned but`: waits for all groups of products except the `but` most
+    /// recent ones.
+    AwaitProducts { but: u32 },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
@@ -376,7 +381,7 @@ impl Inst {
             | Op::FenceTiles
             | Op::FenceProducts
             | Op::GroupProducts
-            | Op::AwaitProducts
+            | Op::AwaitProducts { .. }
             | Op::Barrier
             | Op::WarpBarrier
             | Op::ClusterBarrier

@@ -296,7 +296,10 @@ impl Kernel {
         let fits = |v: &&Variant| {
             let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);
             let rows = |rows: &Rows| rows.layout.fits(value(&rows.layout.length)) && memory();
-            v.at_most.iter().all(|(size, most)| value(size) <= *most) && v.rows.as_ref().is_none_or(rows)
+            let fills = || v.blocks(value, false, facts) >= facts.multiprocessors;
+            v.at_most.iter().all(|(size, most)| value(size) <= *most)
+                && v.rows.as_ref().is_none_or(rows)
+                && (!v.fills || fills())
         };
         self.variants.iter().filter(|v| v.target <= facts.target).find(fits).or(self.variants.last())
     }

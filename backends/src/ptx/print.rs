@@ -121,7 +121,7 @@ impl Display for Op {
                 write!(f, "%r{accumulate}, 1, 1, {left_wide}, {right_wide}")
             }
             Op::GroupProducts => f.write_str("wgmma.commit_group.sync.aligned"),
-            Op::AwaitProducts => f.write_str("wgmma.wait_group.sync.aligned 0"),
+            Op::AwaitProducts { but } => write!(f, "wgmma.wait_group.sync.aligned {but}"),
             Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
                 // The last operand clamps the source lane: lanes below 0 or above 31 do not exist.

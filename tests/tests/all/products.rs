@@ -8,8 +8,9 @@ use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Form, Outcome, compile_in};
 
-/// Devices with tensor cores for warps, and with those for warp groups.
-const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90a];
+/// Devices with tensor cores for warps, and with those for warp groups. The seeds give them one
+/// multiprocessor, for the largest tiles, or three.
+const DEVICES: [(Target, u64); 3] = [(Target::Sm80, 0), (Target::Sm90a, 0), (Target::Sm90a, 6)];
 
 /// A program's fused form with its checked source. Its kernels must multiply with this instruction.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
@@ -26,11 +27,19 @@ fn module(form: &Form, math: Math) -> Module {
     Module::compile_with(&scheduled, math).expect("it compiles")
 }
 
-fn run(form: &Form, math: Math, target: Target, inputs: &[Array], outputs: &mut [Array]) -> Result<(), String> {
+fn run(
+    form: &Form,
+    math: Math,
+    (target, seed): (Target, u64),
+    inputs: &[Array],
+    outputs: &mut [Array],
+) -> Result<(), String> {
     let module = module(form, math);
     let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
     let mut outputs: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
-    Runner::new(module, Emulated::of(3, target), None).call(&inputs, &mut outputs, None).map_err(|error| error.to_string())
+    Runner::new(module, Emulated::of(seed, target), None)
+        .call(&inputs, &mut outputs, None)
+        .map_err(|error| error.to_string())
 }
 
 /// Small integers, and some elements that are none.
@@ -105,13 +114,13 @@ fn hold(source: &str, math: Math, instruction: &str, calls: &[&[&[usize]]]) {
             let Outcome::Results(meant) = form.run(&compiled.checked, Engine::Source, &views) else {
                 panic!("{source} {shapes:?} has results")
             };
-            for target in TARGETS {
+            for device in DEVICES {
                 let mut found: Vec<Array> =
                     meant.iter().map(|array| Array::zeros(array.dtype(), array.shape()).expect("it fits")).collect();
-                run(form, math, target, &inputs, &mut found)
-                    .unwrap_or_else(|error| panic!("{source} {shapes:?} {target}: {error}"));
+                run(form, math, device, &inputs, &mut found)
+                    .unwrap_or_else(|error| panic!("{source} {shapes:?} {device:?}: {error}"));
                 let meant = Outcome::Results(meant.clone());
-                assert_eq!(Outcome::Results(found), meant, "{source} {shapes:?} {target}");
+                assert_eq!(Outcome::Results(found), meant, "{source} {shapes:?} {device:?}");
             }
         }
     }
@@ -129,7 +138,8 @@ fn bounds() {
     ] {
         let source = format!("fn main(a: {dtype}[n, k], b: {dtype}[k, m]) {{ a @ b }}");
         let compiled = compiled(&source, math, instruction);
-        for ((n, k, m), target) in [(17, 100, 24), (9, 33, 15)].into_iter().flat_map(|n| TARGETS.map(|t| (n, t))) {
+        let sizes = [(17, 100, 24), (9, 33, 15)];
+        for ((n, k, m), device) in sizes.into_iter().flat_map(|sizes| DEVICES.map(|device| (sizes, device))) {
             let mut state = 9u64;
             let mut draw = |shape: &[usize]| {
                 let mut array = Array::zeros(dtype, shape).expect("a small array");
@@ -143,7 +153,7 @@ fn bounds() {
             };
             let inputs = [draw(&[n, k]), draw(&[k, m])];
             let mut found = [Array::zeros(Dtype::F32, &[n, m]).expect("a small array")];
-            run(&compiled.forms[1], math, target, &inputs, &mut found).expect("it runs");
+            run(&compiled.forms[1], math, device, &inputs, &mut found).expect("it runs");
             let at = |array: &Array, at: usize| match array.get(at) {
                 Some(Scalar::F32(x)) => f64::from(x),
                 Some(Scalar::F16(x)) => x.to_f64(),

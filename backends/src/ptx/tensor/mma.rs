@@ -4,14 +4,15 @@
 use ir::{Dtype, Scalar};
 
 use super::pipeline::{FactorPipeline, Ring};
-use super::{Fragment, SIDE, Side, TensorUnits, staged};
+use super::{Fragment, Side, TensorUnits, staged};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::StagedAccumulator;
 use crate::ptx::inst::{Address, Factors, Opcode, Reg, Space, Special, Type};
 use crate::ptx::scalar;
 
-/// The side of a warp's part of a tile.
+/// The side of a result tile, and of a warp's part of it.
+const SIDE: i64 = 128;
 const WARP_TILE: i64 = SIDE / 2;
 /// The bytes along the inner index of a factor's tile, and of one tensor core instruction.
 const DEPTH: i64 = 64;
@@ -19,12 +20,12 @@ const STEP: i64 = 32;
 /// The bytes between the end of a deep row and the start of the next.
 const PADDING: i64 = 16;
 pub(super) const RING: Ring =
-    Ring { threads: 128, depth: DEPTH, factor: SIDE * (DEPTH + PADDING), align: 16, stages: 3 };
+    Ring { threads: 128, tile: [SIDE; 2], depth: DEPTH, padding: PADDING, align: 16, stages: 3, lead: 2 };
 /// The number of rows of a warp's part that are staged at a time, since the memory of the factors
 /// holds half of the tile.
 const RUN: i64 = WARP_TILE / 2;
 pub(super) const PASSES: i64 = WARP_TILE / RUN;
-pub(super) const STAGED: StagedAccumulator = staged(2 * RUN, RUN, WARP_TILE);
+pub(super) const STAGED: StagedAccumulator = staged(SIDE, 2 * RUN, RUN, WARP_TILE);
 
 /// The origin of a warp's part of the tile, and the thread's lane.
 pub(super) struct WarpTile {

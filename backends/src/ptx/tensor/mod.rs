@@ -1,7 +1,7 @@
 //! Contractions by tensor cores. They take factors of 16-bit floats (their products are exact in
 //! `f32`), and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
 //!
-//! A block computes a square tile of the result in registers. The tiles of the factors are in
+//! A block computes a tile of the result in registers. The tiles of the factors are in
 //! dynamic shared memory, in a pipeline of several stages (`pipeline`). They are multiplied by warps,
 //! which load their fragments into registers (`mma`), or, on devices of compute capability 9.0, by
 //! groups of four warps, where tensor cores read the tiles themselves (`wgmma`).
@@ -14,19 +14,13 @@ use ir::build::Values;
 use ir::nest::{Contraction, Op, Prologue, Statement, ValueId};
 use ir::{Dtype, Size};
 
-use super::contract::{Inner, TileSide};
 use super::build::Control;
+use super::contract::{Inner, TileSide};
 use super::emit::Emitter;
 use super::epilogue::StagedAccumulator;
 use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, Type};
 use super::{Math, Target};
 use pipeline::Ring;
-
-/// The side of a result tile.
-pub(super) const SIDE: i64 = 128;
-/// The distance between staged rows of the result in bytes. The rows that one instruction touches
-/// begin eight banks apart.
-const ROW: i64 = (SIDE + 8) * 4;
 
 /// A contraction that tensor cores can compute.
 pub(super) struct TensorUnits {
@@ -54,11 +48,11 @@ impl TensorUnits {
             && of_left == of_right
         {
             let (factors, tiles) = if of_left == Dtype::F16 {
-                (Factors::F16, TileFactors::F16)
+                (Factors::F16, [TileFactors::F16Wide, TileFactors::F16])
             } else {
-                (Factors::Bf16, TileFactors::Bf16)
+                (Factors::Bf16, [TileFactors::Bf16Wide, TileFactors::Bf16])
             };
-            let drivers = [Driver::WarpGroup(tiles), Driver::Warp(factors)];
+            let drivers = [Driver::WarpGroup(tiles[0]), Driver::WarpGroup(tiles[1]), Driver::Warp(factors)];
             return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).into();
         }
         if math != Math::Fast || dtype != Dtype::F32 {
@@ -76,6 +70,29 @@ impl TensorUnits {
         }
     }
 
+    /// The end of the name of a kernel that uses them.
+    pub(super) fn suffix(&self) -> String {
+        match self.driver {
+            Driver::Warp(_) => String::new(),
+            Driver::WarpGroup(_) => format!("_wgmma{}", self.tile()[1]),
+        }
+    }
+
+    /// Whether its tiles are so large that it pays only if all multiprocessors have one.
+    pub(super) fn fills(&self) -> bool {
+        self.tile()[1] > 128
+    }
+
+    /// The blocks that fit on a multiprocessor.
+    pub(super) fn resident(&self) -> u32 {
+        if self.fills() { 1 } else { 2 }
+    }
+
+    /// The rows and columns of a tile of the result.
+    pub(super) fn tile(&self) -> [i64; 2] {
+        self.ring().tile
+    }
+
     /// The number of threads in a block.
     pub(super) fn threads(&self) -> u32 {
         self.ring().threads
@@ -91,15 +108,15 @@ impl TensorUnits {
     fn ring(&self) -> Ring {
         match self.driver {
             Driver::Warp(_) => mma::RING,
-            Driver::WarpGroup(_) => wgmma::RING,
+            Driver::WarpGroup(factors) => wgmma::ring(factors),
         }
     }
 
     /// The type of an element in a factor's tile.
     fn element(&self) -> Dtype {
         match self.driver {
-            Driver::Warp(Factors::F16) | Driver::WarpGroup(TileFactors::F16) => Dtype::F16,
-            Driver::Warp(Factors::Bf16) | Driver::WarpGroup(TileFactors::Bf16) => Dtype::Bf16,
+            Driver::Warp(Factors::F16) | Driver::WarpGroup(TileFactors::F16 | TileFactors::F16Wide) => Dtype::F16,
+            Driver::Warp(Factors::Bf16) | Driver::WarpGroup(TileFactors::Bf16 | TileFactors::Bf16Wide) => Dtype::Bf16,
             Driver::Warp(Factors::Tf32) => Dtype::F32,
         }
     }
@@ -168,7 +185,7 @@ impl Emitter<'_> {
                 let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
                 for pass in 0..mma::PASSES {
                     let low = self.b().op2(Opcode::Shr, Type::U64, tile.down, 1);
-                    self.stage_fragments(low, tile.across, mma::of_pass(&sums, pass));
+                    self.stage_fragments(mma::STAGED.pitch, [low, tile.across], mma::of_pass(&sums, pass));
                     self.b().barrier();
                     self.epilogue_rows(&epilogue, &mma::STAGED, pass * mma::STAGED.run);
                     self.b().barrier();
@@ -179,16 +196,18 @@ impl Emitter<'_> {
                 let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
                 let (warp, start) = (self.warp(), self.int(0));
                 let low = self.b().op2(Opcode::Mul, Type::S64, warp, 16);
-                self.stage_fragments(low, start, wgmma::fragments(&sums));
+                let [rows, columns] = units.tile();
+                let staged = staged(columns, rows, rows, 0);
+                self.stage_fragments(staged.pitch, [low, start], wgmma::fragments(&sums));
                 self.b().barrier();
-                self.epilogue_rows(&epilogue, &wgmma::STAGED, 0);
+                self.epilogue_rows(&epilogue, &staged, 0);
                 self.b().barrier();
             }
         }
     }
 
     /// Stores fragments in shared memory, from a row and a column of the warp on.
-    fn stage_fragments(&mut self, row: Reg, column: Reg, fragments: impl IntoIterator<Item = Fragment>) {
+    fn stage_fragments(&mut self, pitch: i64, [row, column]: [Reg; 2], fragments: impl IntoIterator<Item = Fragment>) {
         let more = self.b().mov(Type::U64, Operand::More);
         let thread = self.special(Special::Tid);
         let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
@@ -196,11 +215,11 @@ impl Emitter<'_> {
         let pair = self.b().op2(Opcode::And, Type::B64, lane, 3);
         let row = self.b().op2(Opcode::Add, Type::S64, row, group);
         let column = self.b().op(Opcode::Mad, Type::S64, &[pair.into(), 2.into(), column.into()]);
-        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), ROW.into(), more.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), pitch.into(), more.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[column.into(), 4.into(), place.into()]);
         for Fragment { down, across, sums } in fragments {
             for (half, pair) in (0i64..).zip(sums.chunks(2)) {
-                let at = Address { base: Some(place), offset: (down + 8 * half) * ROW + across * 4 };
+                let at = Address { base: Some(place), offset: (down + 8 * half) * pitch + across * 4 };
                 self.b().store_several(Space::Shared, Type::B32, pair.to_vec(), at);
             }
         }
@@ -213,9 +232,10 @@ impl Emitter<'_> {
     }
 }
 
-/// Rows of the result in the memory of the factors: runs of adjacent rows.
-const fn staged(rows: i64, run: i64, apart: i64) -> StagedAccumulator {
-    StagedAccumulator { memory: Operand::More, at: 0, pitch: ROW, side: SIDE, rows, run, apart }
+/// Rows of the result in the memory of the factors: runs of adjacent rows. The rows that one
+/// instruction touches begin eight banks apart.
+const fn staged(columns: i64, rows: i64, run: i64, apart: i64) -> StagedAccumulator {
+    StagedAccumulator { memory: Operand::More, at: 0, pitch: (columns + 8) * 4, side: columns, rows, run, apart }
 }
 
 /// A size times the width of an element, in a register.

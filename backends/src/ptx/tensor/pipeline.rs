@@ -7,7 +7,7 @@
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
 
-use super::{Driver, SIDE, Side, TensorUnits, in_bytes};
+use super::{Driver, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
 use crate::ptx::contract::{Inner, TileSide};
 use crate::ptx::emit::Emitter;
@@ -26,19 +26,28 @@ const AT_ONCE: i64 = 4;
 pub(super) struct Ring {
     /// The threads of a block.
     pub(super) threads: u32,
-    /// The bytes of a tile along the inner index.
+    /// The rows and columns of a tile of the result.
+    pub(super) tile: [i64; 2],
+    /// The bytes of a factor's tile along the inner index, and of the padding behind them.
     pub(super) depth: i64,
-    /// The bytes of a factor's tile, and of what its start is a multiple.
-    pub(super) factor: i64,
+    pub(super) padding: i64,
+    /// Stages start at a multiple of these bytes.
     pub(super) align: i64,
     /// The number of stages. Each holds a tile of both factors.
     pub(super) stages: i64,
+    /// The number of tiles that are on their way while one is multiplied.
+    pub(super) lead: i64,
 }
 
 impl Ring {
+    /// The bytes of a factor's tile with so many outer indices.
+    fn factor(self, outer: i64) -> i64 {
+        outer * (self.depth + self.padding)
+    }
+
     /// The bytes of a stage.
     pub(super) fn stage(self) -> i64 {
-        2 * self.factor
+        self.tile.map(|outer| self.factor(outer)).iter().sum()
     }
 }
 
@@ -50,6 +59,8 @@ pub(super) struct FactorPipeline<'c> {
     outer: TileSide<'c>,
     inner: Inner<'c>,
     pub(super) deep: bool,
+    /// The number of outer indices of a tile.
+    extent: i64,
     /// The address of the ring, and the offset of the factor's tile within a stage.
     pub(super) base: Reg,
     pub(super) at: i64,
@@ -74,6 +85,13 @@ struct AsyncCopies {
     read: Vec<Reg>,
 }
 
+impl FactorPipeline<'_> {
+    /// The number of elements in a row of a tile, and of its rows.
+    fn rows(&self, units: &TensorUnits) -> (i64, i64) {
+        if self.deep { (units.depth(), self.extent) } else { (self.extent, units.depth()) }
+    }
+}
+
 impl Emitter<'_> {
     pub(super) fn pipeline<'c>(
         &mut self,
@@ -90,8 +108,9 @@ impl Emitter<'_> {
         let more = self.b().mov(Type::U64, Operand::More);
         let above = self.b().op2(Opcode::Add, Type::S64, more, ring.align - 1);
         let base = self.b().op2(Opcode::And, Type::B64, above, -ring.align);
-        let at = if side == Side::Left { 0 } else { ring.factor };
-        let mut pipeline = FactorPipeline { side, prologue, taken, outer, inner, deep, base, at, copies: None };
+        let (at, extent) =
+            if side == Side::Left { (0, ring.tile[0]) } else { (ring.factor(ring.tile[0]), ring.tile[1]) };
+        let mut pipeline = FactorPipeline { side, prologue, taken, outer, inner, deep, extent, base, at, copies: None };
         if let Some(steps) = steps {
             let aligned = self.aligned(&steps, outer.dims, inner.dims, WIDE / units.width());
             pipeline.copies = aligned.map(|aligned| self.async_copies(units, &pipeline, &steps, aligned));
@@ -111,7 +130,7 @@ impl Emitter<'_> {
         let origin = self.origin(steps, dims, inner_dims);
         let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| in_bytes(self, step, units.width()));
         let thread = self.special(Special::Tid);
-        let (in_row, rows) = self.tile_rows(units, deep);
+        let (in_row, rows) = pipeline.rows(units);
         let copies_in_row = in_row * units.width() / WIDE;
         let at_once = i64::from(units.ring().threads) / copies_in_row;
         let first = self.b().op2(Opcode::And, Type::B64, thread, copies_in_row - 1);
@@ -121,13 +140,14 @@ impl Emitter<'_> {
         let place = self.place_in_tile(units, pipeline, outer, inner);
         let place = self.b().op2(Opcode::Add, Type::S64, place, pipeline.at);
         let outer = self.b().op2(Opcode::Add, Type::S64, outer, range.from);
-        let read = (0..rows / at_once).map(|k| {
-            let outer = self.b().op2(Opcode::Add, Type::S64, outer, if deep { k * at_once } else { 0 });
+        let reads = (0..if deep { rows / at_once } else { 1 }).map(|k| {
+            let outer = self.b().op2(Opcode::Add, Type::S64, outer, k * at_once);
             let inside = self.b().set(Comparison::Lt, Type::S64, outer, range.count);
             // A copy of 0 bytes fills its slot with zeros.
             self.b().select(Type::B32, WIDE, 0, inside)
         });
-        let read = read.collect();
+        let reads: Vec<Reg> = reads.collect();
+        let read = reads.iter().copied().cycle().take((rows / at_once) as usize).collect();
         let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
         let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
         AsyncCopies {
@@ -141,11 +161,6 @@ impl Emitter<'_> {
             inner_apart: if deep { 0 } else { at_once },
             read,
         }
-    }
-
-    /// The number of elements in a row of a tile, and of its rows.
-    fn tile_rows(&self, units: &TensorUnits, deep: bool) -> (i64, i64) {
-        if deep { (units.depth(), SIDE) } else { (SIDE, units.depth()) }
     }
 
     /// The address of an element in the first stage, if the tile is that of the left factor.
@@ -172,7 +187,7 @@ impl Emitter<'_> {
         multiply: impl FnOnce(&mut Self, Reg),
     ) {
         let ring = units.ring();
-        let (start, stages) = (self.int(0), self.int((ring.stages - 1) * ring.stage()));
+        let (start, lead) = (self.int(0), self.int(ring.lead * ring.stage()));
         // The inner index of the next tile to prefetch, and its stage.
         let (coming, comes_to) = (self.b().copy(start), self.b().copy(start));
         let prefetch = |e: &mut Self| {
@@ -182,26 +197,38 @@ impl Emitter<'_> {
             e.b().op_to(coming, Opcode::Add, Type::S64, &[coming.into(), units.depth().into()]);
             e.advance_stage(ring, comes_to);
         };
-        // Fill the pipeline: all stages but one.
-        self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, stages), prefetch);
+        self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, lead), prefetch);
         let (inner, stage) = (self.b().copy(start), self.b().copy(start));
         self.while_(
             |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
             |e| {
                 // The barrier has two purposes: the current tile is complete, and all warps are
-                // done with the previous one, so that its stage can be overwritten.
-                e.b().await_groups((ring.stages - 2) as u32);
-                if matches!(units.driver, Driver::WarpGroup(_)) {
-                    e.b().fence_tiles();
+                // done with an earlier one, so that its stage can be overwritten: with the previous
+                // one, or, if products are still on their way after their instructions, with the
+                // one before.
+                e.b().await_groups((ring.lead - 1) as u32);
+                match units.driver {
+                    Driver::Warp(_) => {
+                        e.b().barrier();
+                        prefetch(e);
+                        multiply(e, stage);
+                    }
+                    Driver::WarpGroup(_) => {
+                        e.b().fence_tiles();
+                        e.b().barrier();
+                        multiply(e, stage);
+                        prefetch(e);
+                        e.b().await_products(1);
+                    }
                 }
-                e.b().barrier();
-                prefetch(e);
-                multiply(e, stage);
                 e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), units.depth().into()]);
                 e.advance_stage(ring, stage);
             },
         );
-        // The epilogue reuses this memory, so no copy may be in flight.
+        // The epilogue reuses this memory, so no copy may be in flight, and no product.
+        if let Driver::WarpGroup(_) = units.driver {
+            self.b().await_products(0);
+        }
         self.b().await_copies();
         self.b().barrier();
     }
@@ -245,7 +272,7 @@ impl Emitter<'_> {
         // The two factors can merge the inner indices differently, so each has its own axes.
         let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &pipeline.prologue.body));
         let thread = self.special(Special::Tid);
-        let (in_row, rows) = self.tile_rows(units, pipeline.deep);
+        let (in_row, rows) = pipeline.rows(units);
         let column = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
         let step = i64::from(units.ring().threads) / in_row;

@@ -6,10 +6,9 @@
 //! of the row (128-byte swizzling): so neither copies to it nor reads cause bank conflicts.
 
 use super::pipeline::{FactorPipeline, Ring};
-use super::{Fragment, SIDE, Side, TensorUnits, staged};
+use super::{Fragment, Side, TensorUnits};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
-use crate::ptx::epilogue::StagedAccumulator;
 use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};
 use crate::ptx::scalar;
 use ir::Scalar;
@@ -22,13 +21,18 @@ const CHUNK: i64 = 16;
 const PERIOD: i64 = 8 * ROW;
 /// The bytes of a box of 64 rows.
 const BOX: i64 = 64 * ROW;
-pub(super) const RING: Ring =
-    Ring { threads: 256, depth: ROW, factor: SIDE * ROW, stages: 3, align: PERIOD };
 /// The inner indices of an instruction.
 const STEP: i64 = 16;
-/// The accumulators of a thread: 64 rows and all columns in 128 threads.
-const SUMS: i64 = 64 * SIDE / 128;
-pub(super) const STAGED: StagedAccumulator = staged(SIDE, SIDE, SIDE);
+
+/// The pipeline for a kind of instruction. A block with narrow tiles has half of a multiprocessor,
+/// one with wide tiles all of it. One stage is for the products of the tile before.
+pub(super) fn ring(by: TileFactors) -> Ring {
+    let (columns, stages) = match by {
+        TileFactors::F16 | TileFactors::Bf16 => (128, 3),
+        TileFactors::F16Wide | TileFactors::Bf16Wide => (256, 4),
+    };
+    Ring { threads: 256, tile: [128, columns], depth: ROW, padding: 0, align: PERIOD, stages, lead: stages - 2 }
+}
 
 /// The fragments of a thread.
 pub(super) fn fragments(sums: &[Reg]) -> impl Iterator<Item = Fragment> {
@@ -79,7 +83,8 @@ impl Emitter<'_> {
         depth: Reg,
     ) -> Vec<Reg> {
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
-        let sums: Vec<Reg> = (0..SUMS).map(|_| self.b().copy(zero)).collect();
+        // Each group of 128 threads has 64 rows and all columns.
+        let sums: Vec<Reg> = (0..64 * units.tile()[1] / 128).map(|_| self.b().copy(zero)).collect();
         let tiles = factors.map(|factor| self.descriptor(factor));
         let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
         let wide = factors.map(|factor| !factor.deep);
@@ -96,7 +101,6 @@ impl Emitter<'_> {
                 e.b().multiply_tiles((by, wide), sums.clone(), tiles, always);
             }
             e.b().group_products();
-            e.b().await_products();
         });
         sums
     }

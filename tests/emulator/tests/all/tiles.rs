@@ -100,7 +100,6 @@ fn run(text: &str, wide: [bool; 2], threads: u32) -> Result<Vec<f32>, Fault> {
     Ok(found)
 }
 
-
 #[test]
 fn products() {
     for wide in [[false, false], [false, true], [true, false], [true, true]] {
