@@ -27,8 +27,6 @@ pub(super) const THREADS: u32 = 256;
 pub(super) const DEPTH: i64 = 16;
 /// The number of rows of a result tile that are staged at a time: one quad per row of threads.
 const ROWS_AT_ONCE: i64 = 16 * QUAD;
-/// The number of rows of tiles in a band.
-const BAND: i64 = 8;
 /// The indices of a group with their extents.
 pub(super) type Dims = [(IndexId, Extent)];
 
@@ -209,15 +207,16 @@ impl Emitter<'_> {
         let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, all, blocks, |e, number| {
+            // Block 0 takes tile (0, 0), block 1 tile (0, 1), and so on: blocks that run at the
+            // same time share rows of the left factor, which stay in the L2 cache.
             let digits = e.digits(number, &counts, small);
             // The first two digits select the tile, the others are the batch.
             for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
                 e.bind(*index, *digit);
             }
-            let [row, column] = e.in_bands([digits[1], digits[0]], &counts[batch.len()..], small);
             let [height, width] = tiled.tile();
-            let row = e.b().op2(Opcode::Mul, Type::S64, row, height);
-            let column = e.b().op2(Opcode::Mul, Type::S64, column, width);
+            let row = e.b().op2(Opcode::Mul, Type::S64, digits[1], height);
+            let column = e.b().op2(Opcode::Mul, Type::S64, digits[0], width);
             let sides = [
                 TileSide { dims: rows, range: TileRange { from: row, count: down } },
                 TileSide { dims: columns, range: TileRange { from: column, count: across } },
@@ -228,21 +227,6 @@ impl Emitter<'_> {
                 Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, inner),
             }
         });
-    }
-
-    /// The tile that comes in the place of another one when tiles are counted in bands of several
-    /// rows, column by column. Blocks that run at the same time then share rows of the left factor
-    /// and columns of the right one, which stay in the L2 cache.
-    fn in_bands(&mut self, [row, column]: [Reg; 2], counts: &[Reg], small: Reg) -> [Reg; 2] {
-        let first = self.b().op2(Opcode::And, Type::B64, row, -BAND);
-        let within = self.b().op2(Opcode::Sub, Type::S64, row, first);
-        let number = self.b().op(Opcode::Mad, Type::S64, &[within.into(), counts[1].into(), column.into()]);
-        let left = self.b().op2(Opcode::Sub, Type::S64, counts[0], first);
-        let rows = self.b().op2(Opcode::Min, Type::S64, left, BAND);
-        let column = self.divide(Some(small), number, rows);
-        let before = self.b().op2(Opcode::Mul, Type::S64, column, rows);
-        let within = self.b().op2(Opcode::Sub, Type::S64, number, before);
-        [self.b().op2(Opcode::Add, Type::S64, first, within), column]
     }
 
     fn multiply_by_threads(

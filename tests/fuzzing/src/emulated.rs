@@ -20,8 +20,8 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// The seed chooses the order in which blocks and warps take turns, and the kind of device, with
-    /// one to three multiprocessors.
+    /// The seed chooses the order in which blocks and warps take turns, and the kind of device,
+    /// with one to three multiprocessors.
     pub fn new(seed: u64) -> Emulated {
         Emulated::of(seed, [Target::Sm80, Target::Sm90, Target::Sm90a][(seed % 3) as usize])
     }

@@ -1,10 +1,11 @@
 //! Runs NVIDIA's assembler and disassembler on the PTX of every program in the repository:
 //! `assemble PTXAS NVDISASM [renew]`.
 //!
-//! Everything must assemble. Most programs are assembled for the devices where the text has all kernels; the examples also for the oldest. The code of kernels without `fma`,
-//! division and roots must have no fused multiply-add, which would round once where the language
-//! rounds twice. `tests/registers.txt` records the registers and spills of the examples: changes
-//! are printed, more spills are a failure, and `renew` rewrites the file.
+//! Everything must assemble. Most programs are assembled for the devices where the text has all
+//! kernels; the examples also for the oldest. The code of kernels without `fma`, division and
+//! roots must have no fused multiply-add, which would round once where the language rounds
+//! twice. `tests/registers.txt` records the registers and spills of the examples: changes are
+//! printed, more spills are a failure, and `renew` rewrites the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -198,7 +199,8 @@ impl Tools {
         Ok(text.lines().filter(fused).find(|line| !alone(line)).map(|line| line.trim().to_owned()))
     }
 
-    /// Checks that a contraction would be found, on code that leaves the rounding to the assembler.
+    /// Checks that a contraction would be found, on code that leaves the rounding to the
+    /// assembler.
     fn finds_contraction(&self) -> Result<(), String> {
         let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f(.param .b64 p) {\n.reg .b64 %p;\n.reg .f32 %x, %y;\n\
                    ld.param.b64 %p, [p];\nld.global.f32 %x, [%p];\nld.global.f32 %y, [%p+4];\nmul.f32 %y, %x, %y;\nadd.f32 %y, %y, %x;\n\

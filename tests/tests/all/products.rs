@@ -12,7 +12,8 @@ use tests::engines::{Engine, Form, Outcome, compile_in};
 /// multiprocessor, for the largest tiles, or three.
 const DEVICES: [(Target, u64); 3] = [(Target::Sm80, 0), (Target::Sm90a, 0), (Target::Sm90a, 6)];
 
-/// A program's fused form with its checked source. Its kernels must multiply with this instruction.
+/// A program's fused form with its checked source. Its kernels must multiply with this
+/// instruction.
 fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Compiled {
     let compiled = compile_in(source, "main", &[]).unwrap_or_else(|e| panic!("{source}: {e:?}"));
     let module = module(&compiled.forms[1], math);
@@ -105,8 +106,8 @@ fn hold(source: &str, math: Math, instruction: &str, calls: &[&[&[usize]]]) {
     let form = &compiled.forms[1];
     let dtypes: Vec<Dtype> = form.program.inputs().into_iter().map(|id| form.program.buffers[id].dtype).collect();
     for shapes in calls {
-        // A NaN or an infinity spreads exactly as far as it should, and none enters from beyond the
-        // edges.
+        // A NaN or an infinity spreads exactly as far as it should, and none enters from beyond
+        // the edges.
         for special in [&[][..], &[(0, f64::NAN), (2, f64::INFINITY)]] {
             let inputs: Vec<Array> =
                 shapes.iter().zip(&dtypes).map(|(shape, dtype)| whole(*dtype, shape, special)).collect();

@@ -1,5 +1,5 @@
-//! Products by warps: `ldmatrix` and `mma`. Four warps each take a quarter of the tile. The rows of
-//! the factors' tiles are padded so that a warp's loads cause no bank conflicts.
+//! Products by warps: `ldmatrix` and `mma`. Four warps each take a quarter of the tile. The rows
+//! of the factors' tiles are padded so that a warp's loads cause no bank conflicts.
 
 use ir::{Dtype, Scalar};
 
@@ -46,8 +46,8 @@ pub(super) fn of_pass(sums: &Sums, pass: i64) -> impl Iterator<Item = Fragment> 
     })
 }
 
-/// The distance between rows of a padded tile in bytes. For a wide tile, the rows that a warp loads
-/// at once begin four banks apart, or eight if it loads single elements.
+/// The distance between rows of a padded tile in bytes. For a wide tile, the rows that a warp
+/// loads at once begin four banks apart, or eight if it loads single elements.
 pub(super) fn padded(width: i64, deep: bool) -> i64 {
     if deep { DEPTH + PADDING } else { (SIDE + 8) * width }
 }
@@ -56,8 +56,8 @@ impl Emitter<'_> {
     pub(super) fn warp_tile(&mut self) -> WarpTile {
         let thread = self.special(Special::Tid);
         let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
-        // The warps form a 2 x 2 grid: bit 5 of the thread selects the half across, bit 6 the half
-        // down.
+        // The warps form a 2 x 2 grid: bit 5 of the thread selects the half across, bit 6 the
+        // half down.
         let mut part = |shift: i64| {
             let warp = self.b().op2(Opcode::Shr, Type::U64, thread, shift);
             let half = self.b().op2(Opcode::And, Type::B64, warp, 1);
@@ -113,7 +113,8 @@ impl Emitter<'_> {
             fragments.collect::<Vec<_>>()
         });
         for (sums, a) in sums.iter().zip(left) {
-            // A right fragment covers 16 columns, an instruction only 8, so it serves two of them.
+            // A right fragment covers 16 columns, an instruction only 8, so it serves two of
+            // them.
             for (pair, b) in sums.chunks(2).zip(&right) {
                 for (half, sum) in pair.iter().enumerate() {
                     self.b().multiply(by, *sum, a, [b[2 * half], b[2 * half + 1]]);
@@ -122,15 +123,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// The address of this thread's first load. For `ldmatrix`, each lane addresses one row of one
-    /// of the four matrices; otherwise it addresses a single element.
+    /// The address of this thread's first load. For `ldmatrix`, each lane addresses one row of
+    /// one of the four matrices; otherwise it addresses a single element.
     fn first_fragment(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, first: Reg, lane: Reg) -> Reg {
         let mut part = |shift: i64, count: i64| {
             let rest = self.b().op2(Opcode::Shr, Type::U64, lane, shift);
             self.b().op2(Opcode::And, Type::B64, rest, count - 1)
         };
-        // `ldmatrix` can only transpose 16-bit elements, so for wide TF32 tiles each lane loads its
-        // own elements.
+        // `ldmatrix` can only transpose 16-bit elements, so for wide TF32 tiles each lane loads
+        // its own elements.
         let (outer, inner) = if units.element() == Dtype::F32 && !pipeline.deep {
             (part(2, 8), part(0, 4))
         } else {
@@ -148,8 +149,8 @@ impl Emitter<'_> {
 
     /// Loads a fragment for 16 rows of a factor. The four registers are in the order that the
     /// instruction expects. For the left factor these are rows 0 to 7, rows 8 to 15, then both
-    /// again with the second half of the inner indices. For the right factor, each half of the rows
-    /// has both halves of the inner indices next to each other.
+    /// again with the second half of the inner indices. For the right factor, each half of the
+    /// rows has both halves of the inner indices next to each other.
     fn fragment(
         &mut self,
         units: &TensorUnits,

@@ -1,10 +1,10 @@
 //! Contractions by tensor cores. They take factors of 16-bit floats (their products are exact in
 //! `f32`), and under [`Math::Fast`] also `f32` factors rounded to TF32. Accumulators are `f32`.
 //!
-//! A block computes a tile of the result in registers. The tiles of the factors are in
-//! dynamic shared memory, in a pipeline of several stages (`pipeline`). They are multiplied by warps,
-//! which load their fragments into registers (`mma`), or, on devices of compute capability 9.0, by
-//! groups of four warps, where tensor cores read the tiles themselves (`wgmma`).
+//! A block computes a tile of the result in registers. The tiles of the factors are in dynamic
+//! shared memory, in a pipeline of several stages (`pipeline`). They are multiplied by warps,
+//! which load their fragments into registers (`mma`), or, on devices of compute capability 9.0,
+//! by groups of four warps, where tensor cores read the tiles themselves (`wgmma`).
 
 mod mma;
 mod pipeline;

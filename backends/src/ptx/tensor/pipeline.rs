@@ -1,8 +1,8 @@
-//! The tiles of the factors on their way to tensor cores: a ring of stages in dynamic shared memory.
-//! Later stages are filled while the current one is multiplied. A factor that is contiguous and
-//! aligned is copied with `cp.async`, bypassing registers; any other is computed element by element.
-//! Elements out of bounds are filled with zeros. A tile is called *deep* if it is contiguous along
-//! the inner index, otherwise *wide*.
+//! The tiles of the factors on their way to tensor cores: a ring of stages in dynamic shared
+//! memory. Later stages are filled while the current one is multiplied. A factor that is
+//! contiguous and aligned is copied with `cp.async`, bypassing registers; any other is computed
+//! element by element. Elements out of bounds are filled with zeros. A tile is called *deep* if
+//! it is contiguous along the inner index, otherwise *wide*.
 
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
@@ -40,7 +40,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// The bytes of a factor's tile with so many outer indices.
+    /// The bytes of a factor's tile with this number of outer indices.
     fn factor(self, outer: i64) -> i64 {
         outer * (self.depth + self.padding)
     }
@@ -67,8 +67,8 @@ pub(super) struct FactorPipeline<'c> {
     copies: Option<AsyncCopies>,
 }
 
-/// The asynchronous copies of a thread, used if the factor is aligned at run time. They are in one
-/// column of copies, and go down the rows of the tile.
+/// The asynchronous copies of a thread, used if the factor is aligned at run time. They are in
+/// one column of copies, and go down the rows of the tile.
 struct AsyncCopies {
     aligned: Reg,
     /// The address of the first copy's bytes, the distance between copies and between tiles.
@@ -203,9 +203,9 @@ impl Emitter<'_> {
             |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
             |e| {
                 // The barrier has two purposes: the current tile is complete, and all warps are
-                // done with an earlier one, so that its stage can be overwritten: with the previous
-                // one, or, if products are still on their way after their instructions, with the
-                // one before.
+                // done with an earlier one, so that its stage can be overwritten: with the
+                // previous one, or, if products are still on their way after their instructions,
+                // with the one before.
                 e.b().await_groups((ring.lead - 1) as u32);
                 match units.driver {
                     Driver::Warp(_) => {
@@ -218,7 +218,7 @@ impl Emitter<'_> {
                         e.b().barrier();
                         multiply(e, stage);
                         prefetch(e);
-                        e.b().await_products(1);
+                        e.b().await_products((ring.stages - 1 - ring.lead) as u32);
                     }
                 }
                 e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), units.depth().into()]);
@@ -283,7 +283,8 @@ impl Emitter<'_> {
         };
         let number = self.b().op2(Opcode::Add, Type::S64, column, across_from);
         let in_column = self.b().set(Comparison::Lt, Type::S64, number, across_end);
-        // Clamp out-of-bounds indices to 0: their elements are computed too, but replaced by zeros.
+        // Clamp out-of-bounds indices to 0: their elements are computed too, but replaced by
+        // zeros.
         let number = self.b().select(Type::B64, number, 0, in_column);
         self.unravel(across, number);
         let rows = self.int(rows);

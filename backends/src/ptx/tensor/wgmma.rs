@@ -1,6 +1,6 @@
 //! Products by warp groups: `wgmma`. Two groups of four warps each take half of the rows of the
-//! tile. Tensor cores read the tiles of both factors from shared memory, by descriptors, which the
-//! PTX ISA defines under "Asynchronous Warpgroup Level Matrix Multiply-Accumulate".
+//! tile. Tensor cores read the tiles of both factors from shared memory, by descriptors, which
+//! the PTX ISA defines under "Asynchronous Warpgroup Level Matrix Multiply-Accumulate".
 //!
 //! A tile consists of rows of 128 bytes, with the eight chunks of 16 bytes permuted by the number
 //! of the row (128-byte swizzling): so neither copies to it nor reads cause bank conflicts.
@@ -24,14 +24,15 @@ const BOX: i64 = 64 * ROW;
 /// The inner indices of an instruction.
 const STEP: i64 = 16;
 
-/// The pipeline for a kind of instruction. A block with narrow tiles has half of a multiprocessor,
-/// one with wide tiles all of it. One stage is for the products of the tile before.
+/// The pipeline for a kind of instruction. With narrow tiles, two blocks fit on a
+/// multiprocessor, so that one can multiply while the other waits. With wide tiles only one
+/// fits, and the products of a stage begin before those of the last one have ended.
 pub(super) fn ring(by: TileFactors) -> Ring {
-    let (columns, stages) = match by {
-        TileFactors::F16 | TileFactors::Bf16 => (128, 3),
-        TileFactors::F16Wide | TileFactors::Bf16Wide => (256, 4),
+    let (columns, stages, lead) = match by {
+        TileFactors::F16 | TileFactors::Bf16 => (128, 3, 2),
+        TileFactors::F16Wide | TileFactors::Bf16Wide => (256, 4, 2),
     };
-    Ring { threads: 256, tile: [128, columns], depth: ROW, padding: 0, align: PERIOD, stages, lead: stages - 2 }
+    Ring { threads: 256, tile: [128, columns], depth: ROW, padding: 0, align: PERIOD, stages, lead }
 }
 
 /// The fragments of a thread.

@@ -1,9 +1,9 @@
 //! Products of tiles in shared memory: `wgmma`.
 //!
-//! Each warp of a group multiplies its 16 rows of the left tile. Tensor cores may read the tiles at
-//! any time from the instruction until the wait. So they are read at both ends, and must not have
-//! changed. The sums are undefined until then. Tiles must be written before a `fence.proxy.async`
-//! of the writer, and a barrier after that.
+//! Each warp of a group multiplies its 16 rows of the left tile. Tensor cores may read the tiles
+//! at any time from the instruction until the wait. So they are read at both ends, and must not
+//! have changed. The sums are undefined until then. Tiles must be written before a
+//! `fence.proxy.async` of the writer, and a barrier after that.
 //!
 //! The PTX ISA has no rule for the order of sums; see `matrix`.
 
@@ -102,7 +102,8 @@ struct Tile {
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     start: u64,
-    /// The bytes between boxes of 64 outer indices of a wide tile, and between groups of eight rows.
+    /// The bytes between boxes of 64 outer indices of a wide tile, and between groups of eight
+    /// rows.
     boxes: u64,
     groups: u64,
     wide: bool,
@@ -180,8 +181,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The elements of some rows of a tile, row by row. They are read in chunks of 16 bytes, which
-    /// are contiguous along the outer or the inner index, and each lane reads some.
+    /// The elements of some rows of a tile, row by row. They are read in chunks of 16 bytes,
+    /// which are contiguous along the outer or the inner index, and each lane reads some.
     fn tile(&mut self, layout: &Layout, rows: std::ops::Range<u64>) -> Result<Vec<u64>, Stop> {
         const CHUNK: u64 = 8;
         let mut elements = vec![0; ((rows.end - rows.start) * DEPTH) as usize];
