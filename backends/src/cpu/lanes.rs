@@ -55,7 +55,7 @@ enum Way {
 
 /// A reduction that this module can vectorize.
 #[derive(Clone, Copy)]
-struct Member<'r> {
+pub(super) struct Member<'r> {
     reduction: &'r Reduction,
     /// The fold of the value: that of the reduction itself or, if it `picks`, the one that finds
     /// the extreme.
@@ -170,7 +170,7 @@ impl Lane {
 }
 
 /// How the elements are computed, a chunk at a time, if the leaf only loads them from memory.
-struct Source<'l> {
+pub(super) struct Source<'l> {
     axes: &'l [Axis],
     body: &'l Block,
     materialized: &'l Materialized,
@@ -182,11 +182,21 @@ pub(super) struct Chunks<'c> {
     pub(super) buffers: &'c [BufferId],
 }
 
+/// How a reducing loop runs.
+pub(super) enum Reducing<'r> {
+    /// Over a leaf.
+    Leaf(&'r Axis, Leaf, Vec<Member<'r>>),
+    /// Over elements that are stored contiguously first.
+    Materialized(Vec<Member<'r>>),
+    /// With any body, element by element.
+    OneByOne,
+}
+
 /// A loop whose body is a leaf: its axis, its body, and the leaf that was built from it.
-struct Vectorized<'l> {
-    axis: &'l Axis,
-    body: &'l Block,
-    leaf: &'l Leaf,
+pub(super) struct Vectorized<'l> {
+    pub(super) axis: &'l Axis,
+    pub(super) body: &'l Block,
+    pub(super) leaf: &'l Leaf,
 }
 
 /// A reducing loop over a leaf.
@@ -204,18 +214,29 @@ struct LeafLoop<'l> {
 }
 
 impl Emitter<'_> {
-    /// A reducing loop in vectors. Returns `None` if there are no instructions for it.
-    pub(super) fn reduce_by_lanes(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) -> Option<()> {
-        let members = Member::all(self, reductions)?;
-        let (last, outer) = axes.split_last()?;
-        let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
-        let leaf = self.leaf(last.index, &l.body, &inputs)?;
-        if outer.is_empty() && !members.iter().any(|m| m.picks) {
-            self.reduce_leaf(&Vectorized { axis: last, body: &l.body, leaf: &leaf }, None, None, &members);
-        } else {
-            self.reduce_materialized(axes, &l.body, None, &members);
+    /// Chooses how a reducing loop in this form runs. This emits nothing.
+    pub(super) fn reducing<'r>(
+        &self,
+        form: &Form,
+        axes: &'r [Axis],
+        l: &Loop,
+        reductions: &'r [Reduction],
+    ) -> Reducing<'r> {
+        if *form == Form::Vectors
+            && let Some(members) = Member::all(self, reductions)
+            && let Some((last, outer)) = axes.split_last()
+            && let Some(leaf) = self.member_leaf(last, &l.body, &members)
+        {
+            let apart = !outer.is_empty() || members.iter().any(|m| m.picks);
+            return if apart { Reducing::Materialized(members) } else { Reducing::Leaf(last, leaf, members) };
         }
-        Some(())
+        Reducing::OneByOne
+    }
+
+    /// The leaf that computes what reductions take.
+    fn member_leaf(&self, axis: &Axis, body: &Block, members: &[Member<'_>]) -> Option<Leaf> {
+        let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
+        self.leaf(axis.index, body, &inputs)
     }
 
     /// Some chunks of a reducing loop with reductions that go by [chunks](in_chunks).
@@ -226,23 +247,16 @@ impl Emitter<'_> {
         if let [axis] = axes.as_slice()
             && !members.iter().any(Member::in_blocks)
             && self.form(axis.index, &l.body) == Form::Vectors
+            && let Some(leaf) = self.member_leaf(axis, &l.body, &members)
         {
-            let inputs: Vec<ValueId> = members.iter().map(|m| m.input).collect();
-            if let Some(leaf) = self.leaf(axis.index, &l.body, &inputs) {
-                return self.reduce_leaf(
-                    &Vectorized { axis, body: &l.body, leaf: &leaf },
-                    None,
-                    Some(chunks),
-                    &members,
-                );
-            }
+            return self.reduce_leaf(&Vectorized { axis, body: &l.body, leaf: &leaf }, None, Some(chunks), &members);
         }
         self.reduce_materialized(&axes, &l.body, Some(chunks), &members);
     }
 
     /// A reducing loop over rows that do not form one row, with a body that is not a leaf, or with
     /// a reduction that needs it: its elements are stored contiguously first.
-    fn reduce_materialized(
+    pub(super) fn reduce_materialized(
         &mut self,
         axes: &[Axis],
         body: &Block,
@@ -273,7 +287,7 @@ impl Emitter<'_> {
     }
 
     /// A reducing loop over a leaf, or some of its chunks.
-    fn reduce_leaf(
+    pub(super) fn reduce_leaf(
         &mut self,
         of: &Vectorized<'_>,
         source: Option<Source<'_>>,

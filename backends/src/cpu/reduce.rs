@@ -13,6 +13,7 @@ use ir::sched::Form;
 use super::emit::Emitter;
 use super::fold::{Layout, Levels, Merging, MergingCode, at_multiple};
 use super::lane_memory::LanesInMemory;
+use super::lanes::{Reducing, Vectorized};
 use super::state::Axis;
 
 /// The inclusive prefixes inside a group of a scan. Its elements are in memory.
@@ -181,20 +182,32 @@ impl Emitter<'_> {
     /// A reducing loop.
     pub(super) fn reduce(&mut self, l: &Loop, reductions: &[Reduction]) {
         let axes = self.axes(&l.dims, &[&l.body]);
-        let joins = l.dims.iter().any(|(index, _)| self.unit.part.joins.contains(index));
-        match self.form_of_reduction(l) {
-            Form::Vectors if self.reduce_by_lanes(&axes, l, reductions).is_some() => return,
-            Form::Vectors | Form::Split { .. } => {}
-            Form::Single { inside, .. } => self.enter(&inside),
+        let form = self.form_of_reduction(l);
+        match self.reducing(&form, &axes, l, reductions) {
+            Reducing::Leaf(axis, leaf, members) => {
+                self.reduce_leaf(&Vectorized { axis, body: &l.body, leaf: &leaf }, None, None, &members);
+            }
+            Reducing::Materialized(members) => self.reduce_materialized(&axes, &l.body, None, &members),
+            Reducing::OneByOne => {
+                if let Form::Single { inside, .. } = form {
+                    self.enter(&inside);
+                }
+                self.reduce_one_by_one(&axes, l, reductions);
+            }
         }
+    }
+
+    /// A reducing loop with any body, element by element.
+    fn reduce_one_by_one(&mut self, axes: &[Axis], l: &Loop, reductions: &[Reduction]) {
+        let joins = l.dims.iter().any(|(index, _)| self.unit.part.joins.contains(index));
         let accumulators: Vec<Accumulator> =
-            reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins, &axes)).collect();
+            reductions.iter().map(|r| Accumulator::new(self, self.merging(r), r.order, joins, axes)).collect();
         let mut state = vec![self.int(0)];
         for a in &accumulators {
             state.extend(a.initial(self));
         }
         let lengths: Vec<usize> = accumulators.iter().map(|a| a.initial(self).len()).collect();
-        let last = self.nest(&axes, &state, &mut |e, state| {
+        let last = self.nest(axes, &state, &mut |e, state| {
             e.block(&l.body);
             let number = state[0];
             let next = e.b.ins().iadd_imm_s(number, 1);

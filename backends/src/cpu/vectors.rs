@@ -1,6 +1,7 @@
 //! Vectorized loops: decides whether a leaf profits from vectors and how far to unroll, and emits
 //! the loop. A scalar loop handles the remainder, except with wide vectors, which mask it.
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::leaf::Leaf;
 use ir::nest::{Block, IndexId, ValueId};
@@ -9,6 +10,7 @@ use super::emit::Emitter;
 use super::lanes128::{Elements, GROUP, Lanes128, Operands, Registers};
 use super::leaf::Emit;
 use super::whiles;
+use super::wide::function::Function;
 use super::wide::support::takes;
 use super::wide::{elementwise, steps};
 
@@ -31,17 +33,54 @@ pub(super) fn unroll(weight: usize) -> i64 {
     }
 }
 
+/// How a leaf runs.
+enum Way {
+    /// In a function with wide vectors, which masks the remainder.
+    Wide(Function),
+    /// Whole groups of so many elements in such a function.
+    WideGroups(Function, i64),
+    /// Whole groups in 128-bit vectors.
+    Groups,
+}
+
+/// Chooses how a leaf runs. This emits nothing.
+fn choose(e: &mut Emitter<'_>, leaf: &Leaf) -> Way {
+    if let Some(function) = elementwise::function(e, leaf) {
+        return Way::Wide(function);
+    }
+    if leaf.carries()
+        && let Some((function, group)) = steps::function(e, leaf)
+    {
+        return Way::WideGroups(function, group);
+    }
+    Way::Groups
+}
+
 /// Runs whole groups of `from..to`, which must not be empty. Returns where the remainder begins, or
 /// `None` if there is none.
 pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
-    if elementwise::run(e, leaf, from, to).is_some() {
-        return None;
+    match choose(e, leaf) {
+        Way::Wide(function) => {
+            function.run_leaf(e, leaf, from, to);
+            None
+        }
+        Way::WideGroups(function, group) => {
+            let count = e.b.ins().isub(to, from);
+            let whole = e.b.ins().band_imm_s(count, -group);
+            let stop = e.b.ins().iadd(from, whole);
+            let some = e.b.ins().icmp(IntCC::SignedLessThan, from, stop);
+            e.when(some, &[], |e| {
+                function.run_leaf(e, leaf, from, stop);
+                vec![]
+            });
+            Some(stop)
+        }
+        Way::Groups => Some(in_groups(e, leaf, from, to)),
     }
-    if leaf.carries()
-        && let Some(done) = steps::run_whole(e, leaf, from, to)
-    {
-        return Some(done);
-    }
+}
+
+/// Runs whole groups in 128-bit vectors. Returns where the remainder begins.
+fn in_groups(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Value {
     let operands = Operands::new(e, leaf);
     let together = whiles::together(leaf);
     let mut groups = if together > 1 { together as i64 } else { unroll(leaf.weight()) };
@@ -65,7 +104,7 @@ pub(super) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> O
         done = stop;
         groups = if groups > 1 { 1 } else { 0 };
     }
-    Some(done)
+    done
 }
 
 /// Emits the group of elements that starts at `i + offset`. Returns the values that are needed

@@ -8,7 +8,8 @@ use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, Condition, END, INDEX, SPARE};
 use super::constants::PinnedConstants;
 use super::function::{
-    Function, addresses, all_there, begin, end, non_temporal_accesses, one_partial_group, partial_groups, whole_groups,
+    Encoded, Function, addresses, all_there, begin, non_temporal_accesses, one_partial_group, partial_groups,
+    whole_groups,
 };
 use super::inst::{Body, interleave};
 use super::lanes::WideX86;
@@ -38,50 +39,41 @@ pub(super) fn ways(isa: Isa, pressure: usize, fixed: u32) -> usize {
     if ways >= 4 { 4 } else { ways.clamp(1, 2) }
 }
 
-/// Runs a leaf over `from..to`, which must not be empty, if it is supported here.
-pub(in crate::cpu) fn run(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<()> {
-    let prefetches = Prefetches::of(e, leaf);
-    let function = ready(e, leaf, &prefetches)?;
-    let memory = e.scratch(function.memory);
-    function.run_leaf(e, leaf, memory, from, to);
-    Some(())
-}
-
-fn ready(e: &mut Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Function> {
-    if !takes(e, leaf) {
-        return None;
-    }
-    let function = function(e, leaf, prefetches)?;
-    if let Some(wide) = &mut e.wide {
-        wide.non_temporal |= function.arguments.contains(&Argument::Peel);
-    }
-    Some(function)
-}
-
-/// A compiled leaf that can run in several places.
+/// A leaf with its function, which can run in several places.
 pub(in crate::cpu) struct Ready {
     leaf: Leaf,
     function: Function,
-    memory: Value,
 }
 
 impl Ready {
     /// Compiles the leaf, if it is supported here.
     pub(in crate::cpu) fn new(e: &mut Emitter<'_>, leaf: Leaf) -> Option<Ready> {
-        let function = ready(e, &leaf, &Prefetches::default())?;
-        let memory = e.scratch(function.memory);
-        Some(Ready { leaf, function, memory })
+        let function = compiled(e, &leaf, &Prefetches::default())?;
+        Some(Ready { leaf, function })
     }
 
     /// Runs it over `from..to`, which must not be empty.
     pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) {
-        self.function.run_leaf(e, &self.leaf, self.memory, from, to);
+        self.function.run_leaf(e, &self.leaf, from, to);
     }
+}
+
+/// The function of a leaf that goes over whole arrays, if it is supported here.
+pub(in crate::cpu) fn function(e: &mut Emitter<'_>, leaf: &Leaf) -> Option<Function> {
+    let prefetches = Prefetches::of(e, leaf);
+    compiled(e, leaf, &prefetches)
+}
+
+fn compiled(e: &mut Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Function> {
+    if !takes(e, leaf) {
+        return None;
+    }
+    encoded(e, leaf, prefetches).map(|encoded| encoded.placed(e))
 }
 
 /// Compiles the leaf to a function. There are up to three versions of the body: unrolled, masked
 /// for the remainder, and unrolled with non-temporal stores.
-fn function(e: &Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Function> {
+fn encoded(e: &Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Encoded> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
     let count = shared.slot(Argument::Count);
@@ -145,7 +137,5 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, prefetches: &Prefetches) -> Option<Fun
     }
     asm.load_slot(END, count);
     partial_groups(&mut asm, &constants, &rest);
-    end(&mut asm);
-    let (code, memory) = asm.finish().ok()?;
-    Some(Function { code, arguments: shared.arguments, memory })
+    Encoded::new(asm, shared)
 }

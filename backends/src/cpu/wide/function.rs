@@ -4,10 +4,10 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use iced_x86::{Code, Instruction, Register};
-use ir::Size;
 use ir::leaf::{Access, Leaf, LeafStep};
 use ir::order::LANES;
 use ir::sabotage::{self, Bug};
+use ir::{Dtype, Size};
 
 use super::arguments::{Argument, Shared};
 use super::assemble::{ACTIVE, ADDRESSES, Address, Assembler, Condition, END, FREE_ADDRESSES, INDEX, OTHER, SPARE};
@@ -18,35 +18,66 @@ use super::lanes::allows_non_temporal;
 use super::prefetch::{self, Prefetch};
 use super::{allocate, divide};
 use crate::cpu::emit::Emitter;
+use crate::cpu::scalar;
 use crate::cpu::state::own_memory;
 
 /// The code of a leaf and its arguments.
-pub(super) struct Function {
-    pub(super) code: Vec<u8>,
-    pub(super) arguments: Vec<Argument>,
+pub(super) struct Encoded {
+    code: Vec<u8>,
+    arguments: Vec<Argument>,
     /// The size of the memory for arguments and spills in bytes.
-    pub(super) memory: usize,
+    memory: usize,
+}
+
+/// A function with memory for its arguments and spills.
+pub(in crate::cpu) struct Function {
+    code: Vec<u8>,
+    arguments: Vec<Argument>,
+    memory: Value,
+}
+
+impl Encoded {
+    /// Ends a function. Returns `None` if it needs what the machine does not have.
+    pub(super) fn new(mut asm: Assembler, shared: Shared) -> Option<Encoded> {
+        end(&mut asm);
+        let (code, memory) = asm.finish().ok()?;
+        Some(Encoded { code, arguments: shared.arguments, memory })
+    }
+
+    /// Allocates the memory.
+    pub(super) fn placed(self, e: &mut Emitter<'_>) -> Function {
+        if let Some(wide) = &mut e.wide {
+            wide.non_temporal |= self.arguments.contains(&Argument::Peel);
+        }
+        Function { code: self.code, arguments: self.arguments, memory: e.scratch(self.memory) }
+    }
 }
 
 impl Function {
-    /// Calls the function for the elements `from..to` of the leaf.
-    pub(super) fn run_leaf(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
+    /// Calls the function for the elements `from..to` of the leaf, at least one.
+    pub(in crate::cpu) fn run_leaf(&self, e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
         for (value, op) in &leaf.uniform {
             e.let_(*value, op);
         }
-        self.run(e, leaf, memory, from, to);
+        self.run(e, leaf, from, to);
     }
 
-    /// Calls the function for the elements `from..to`. The leaf's uniform values must be defined.
-    pub(super) fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, memory: Value, from: Value, to: Value) {
+    /// The same where the leaf's uniform values are defined.
+    pub(super) fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) {
         for (slot, argument) in self.arguments.iter().enumerate() {
             if let Some(value) = argument_value(e, leaf, argument, from, to) {
                 let at = i32::try_from(slot * 8).expect("few slots");
-                e.b.ins().store(own_memory(), value, memory, at);
+                e.b.ins().store(own_memory(), value, self.memory, at);
             }
         }
         let Emitter { b, helpers, .. } = e;
-        helpers.run_bytes(b, &self.code, memory);
+        helpers.run_bytes(b, &self.code, self.memory);
+    }
+
+    /// The result that a call has stored in a slot.
+    pub(super) fn result(&self, e: &mut Emitter<'_>, dtype: Dtype, slot: Slot) -> Value {
+        let at = i32::try_from(slot.0 * 8).expect("few slots");
+        e.b.ins().load(scalar::register(dtype), own_memory(), self.memory, at)
     }
 }
 
@@ -193,7 +224,7 @@ pub(super) fn all_there(asm: &mut Assembler) {
     }
 }
 
-pub(super) fn end(asm: &mut Assembler) {
+fn end(asm: &mut Assembler) {
     // Without this, SSE instructions of the caller would be slow: they would depend on the upper
     // halves of the registers.
     asm.general(Ok(Instruction::with(Code::VEX_Vzeroupper)));

@@ -31,7 +31,7 @@ mod convert;
 mod divide;
 pub(super) mod elementwise;
 mod emitter;
-mod function;
+pub(super) mod function;
 mod inst;
 pub(super) mod kernel;
 mod lanes;

@@ -8,7 +8,7 @@
 //! groups at once, and the lanes are in memory throughout. A reduction in any order does not need
 //! 128 lanes, so it has fewer registers.
 
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::Value;
 use iced_x86::{Code, Instruction};
 use ir::leaf::Leaf;
 use ir::order::{Distribution, LANES, Scope, Step};
@@ -20,7 +20,9 @@ use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, Condition, END, INDEX};
 use super::constants::PinnedConstants;
 use super::elementwise::{unroll, ways};
-use super::function::{Function, addresses, begin, end, one_by_one, one_partial_group, partial_groups, whole_groups};
+use super::function::{
+    Encoded, Function, addresses, begin, one_by_one, one_partial_group, partial_groups, whole_groups,
+};
 use super::inst::{
     Body, Class, Item, Lanes, MemoryRef, Operand, Plain, Reg, Region, Registers, Slot, Splat, interleave,
 };
@@ -34,8 +36,6 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::Emit;
 use crate::cpu::leaf::is_wide;
 use crate::cpu::machine::Isa;
-use crate::cpu::scalar;
-use crate::cpu::state::own_memory;
 use ir::merging::Fold;
 
 /// The groups that the 128 lanes make.
@@ -55,7 +55,6 @@ const SPARE: u32 = 2;
 /// A generated function that reduces a leaf.
 pub(in crate::cpu) struct Reducer {
     function: Function,
-    memory: Value,
     /// The slots of the results.
     results: Vec<(Fold, Slot)>,
 }
@@ -187,22 +186,17 @@ impl Reducer {
         }
         let prefetches = Prefetches::of(e, leaf);
         let (function, results) = function(e, leaf, folds, &prefetches)?;
-        let memory = e.scratch(function.memory);
-        Some(Reducer { function, memory, results: folds.iter().copied().zip(results).collect() })
+        Some(Reducer { function: function.placed(e), results: folds.iter().copied().zip(results).collect() })
     }
 
     /// The result of the elements `from..to`, which are within one chunk and not empty.
     pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Vec<Value> {
-        self.function.run(e, leaf, self.memory, from, to);
-        let results = self.results.iter().map(|(fold, slot)| {
-            let at = i32::try_from(slot.0 * 8).expect("few slots");
-            e.b.ins().load(scalar::register(fold.dtype), own_memory(), self.memory, at)
-        });
-        results.collect()
+        self.function.run(e, leaf, from, to);
+        self.results.iter().map(|(fold, slot)| self.function.result(e, fold.dtype, *slot)).collect()
     }
 }
 
-fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], prefetches: &Prefetches) -> Option<(Function, Vec<Slot>)> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], prefetches: &Prefetches) -> Option<(Encoded, Vec<Slot>)> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
     let count = shared.slot(Argument::Count);
@@ -290,9 +284,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, folds: &[Fold], prefetches: &Prefetche
     let fixed =
         PinnedConstants::of(isa, &[], if accumulators.in_registers { folded } else { folded.min(isa.vectors() / 2) });
     merge_lanes(&mut asm, &fixed, &ends);
-    end(&mut asm);
-    let (code, memory) = asm.finish().ok()?;
-    Some((Function { code, arguments: shared.arguments, memory }, results))
+    Some((Encoded::new(asm, shared)?, results))
 }
 
 /// The merges of lanes. One of lanes in memory is left out where there are not that many.

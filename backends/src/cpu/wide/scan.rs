@@ -1,7 +1,7 @@
 //! Prefixes of a chunk of a scan: those of each group of sixteen elements, in registers, merged
 //! with the result of the groups before it in the chunk.
 
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::Value;
 use ir::Order;
 use ir::leaf::{Leaf, LeafStep};
 use ir::nest::{Block, IndexId, ValueId};
@@ -12,7 +12,7 @@ use super::allocate;
 use super::arguments::{Argument, Shared};
 use super::assemble::{Assembler, END};
 use super::constants::PinnedConstants;
-use super::function::{Function, addresses, begin, end, partial_groups, whole_groups};
+use super::function::{Encoded, Function, addresses, begin, partial_groups, whole_groups};
 use super::inst::{Lanes, MemoryRef, Operand, Registers, Slot, Splat};
 use super::lanes::WideX86;
 use super::op::{VectorOp, W32, W64};
@@ -20,8 +20,6 @@ use super::support::takes;
 use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::is_wide;
 use crate::cpu::leaf::{Emit, LeafEmitter};
-use crate::cpu::scalar;
-use crate::cpu::state::own_memory;
 use ir::merging::Fold;
 
 /// The register with the result of the groups so far in all its lanes.
@@ -32,7 +30,6 @@ const AT_ONCE: i32 = 2;
 /// The computation of a prefix's operand, and the prefixes of a chunk alone, as a function.
 pub(in crate::cpu) struct Scanner {
     function: Function,
-    memory: Value,
     leaf: Leaf,
     fold: Fold,
     /// Where what all elements give lies.
@@ -60,23 +57,18 @@ impl Scanner {
             return None;
         }
         let (function, result) = function(e, &leaf, access, fold)?;
-        let memory = e.scratch(function.memory);
-        Some(Scanner { function, memory, leaf, fold, result })
+        Some(Scanner { function: function.placed(e), leaf, fold, result })
     }
 
     /// Runs it over the elements `from..to`, not empty, and returns what all of them give, which is
     /// rubbish unless they are whole groups.
     pub(in crate::cpu) fn run(&self, e: &mut Emitter<'_>, from: Value, to: Value) -> Value {
-        for (value, op) in &self.leaf.uniform {
-            e.let_(*value, op);
-        }
-        self.function.run(e, &self.leaf, self.memory, from, to);
-        let at = i32::try_from(self.result.0 * 8).expect("few slots");
-        e.b.ins().load(scalar::register(self.fold.dtype), own_memory(), self.memory, at)
+        self.function.run_leaf(e, &self.leaf, from, to);
+        self.function.result(e, self.fold.dtype, self.result)
     }
 }
 
-fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Function, Slot)> {
+fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Encoded, Slot)> {
     let isa = e.wide.as_ref()?.isa;
     let mut shared = Shared::new(isa);
     let count = shared.slot(Argument::Count);
@@ -112,9 +104,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, to: usize, fold: Fold) -> Option<(Func
     asm.load_slot(END, count);
     partial_groups(&mut asm, &constants, &bodies[1]);
     allocate::assemble(&mut asm, &constants, &ending);
-    end(&mut asm);
-    let (code, memory) = asm.finish().ok()?;
-    Some((Function { code, arguments: shared.arguments, memory }, result))
+    Some((Encoded::new(asm, shared)?, result))
 }
 
 impl WideX86<'_, '_> {

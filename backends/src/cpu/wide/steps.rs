@@ -2,15 +2,13 @@
 //! function of the leaf. The remainder after the last whole group is for scalar code, because its
 //! inactive lanes could take more steps than any element.
 
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::leaf::{Leaf, Steps};
 use ir::{BinaryOp, CompareOp, Dtype, Scalar};
 
 use super::arguments::{Argument, Shared};
 use super::assemble::Assembler;
 use super::constants::PinnedConstants;
-use super::function::{Function, addresses, begin, end, whole_groups};
+use super::function::{Encoded, Function, addresses, begin, whole_groups};
 use super::inst::{Carried, Class, Item, Operand, Registers, Repeat};
 use super::lanes::WideX86;
 use super::support::takes_loops;
@@ -18,27 +16,17 @@ use crate::cpu::emit::Emitter;
 use crate::cpu::leaf::{Done, Emit, LeafEmitter};
 use crate::cpu::machine::Isa;
 
-/// Runs the whole groups of `from..to`, which must not be empty, if the leaf is supported here.
-/// Returns where the remainder begins.
-pub(in crate::cpu) fn run_whole(e: &mut Emitter<'_>, leaf: &Leaf, from: Value, to: Value) -> Option<Value> {
+/// The function of a leaf with loops, for whole groups of this many elements, if it is supported
+/// here.
+pub(in crate::cpu) fn function(e: &mut Emitter<'_>, leaf: &Leaf) -> Option<(Function, i64)> {
     let isa = e.wide.as_ref()?.isa;
     if !takes_loops(isa, leaf) {
         return None;
     }
-    let function = function(e, leaf, isa)?;
-    let memory = e.scratch(function.memory);
-    let count = e.b.ins().isub(to, from);
-    let whole = e.b.ins().band_imm_s(count, -i64::from(isa.group()));
-    let stop = e.b.ins().iadd(from, whole);
-    let some = e.b.ins().icmp(IntCC::SignedLessThan, from, stop);
-    e.when(some, &[], |e| {
-        function.run_leaf(e, leaf, memory, from, stop);
-        vec![]
-    });
-    Some(stop)
+    encoded(e, leaf, isa).map(|encoded| (encoded.placed(e), isa.group().into()))
 }
 
-fn function(e: &Emitter<'_>, leaf: &Leaf, isa: Isa) -> Option<Function> {
+fn encoded(e: &Emitter<'_>, leaf: &Leaf, isa: Isa) -> Option<Encoded> {
     let mut shared = Shared::new(isa);
     let count = shared.slot(Argument::Count);
     let addresses = addresses(e, leaf, &mut shared);
@@ -50,9 +38,7 @@ fn function(e: &Emitter<'_>, leaf: &Leaf, isa: Isa) -> Option<Function> {
     begin(&mut asm);
     constants.load(&mut asm);
     whole_groups(&mut asm, &constants, &body, &[], 1, 0, count);
-    end(&mut asm);
-    let (code, memory) = asm.finish().ok()?;
-    Some(Function { code, arguments: shared.arguments, memory })
+    Encoded::new(asm, shared)
 }
 
 impl WideX86<'_, '_> {
