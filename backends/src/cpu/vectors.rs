@@ -37,7 +37,7 @@ pub(super) fn unroll(weight: usize) -> i64 {
 enum Way {
     /// In a function with wide vectors, which masks the remainder.
     Wide(Function),
-    /// Whole groups of so many elements in such a function.
+    /// Whole groups in such a function, with the number of elements of a group.
     WideGroups(Function, i64),
     /// Whole groups in 128-bit vectors.
     Groups,
