@@ -10,6 +10,7 @@ use super::super::Checker;
 use super::super::access::Pending;
 use super::super::arena::Here;
 use super::copy::Place;
+use super::leaders::Running;
 use super::loops::Changed;
 use super::table::Slope;
 
@@ -84,6 +85,9 @@ impl Forward {
                         let slope = checker.reduced_slope(id, monoid, &over, body, here)?;
                         let change = checker.follow(slope, change, here);
                         Some(checker.sum_over(change, &over, here)?)
+                    }
+                    Some(prefix) if matches!(monoid, Monoid::Max | Monoid::Min) => {
+                        Some(checker.led(&Running { id, monoid, prefix, along: over[0], body }, change, here)?)
                     }
                     Some(prefix) => Some(scanned(checker, id, monoid, prefix, (over[0], change), here)?),
                 }
@@ -185,7 +189,7 @@ fn scanned(
     here: Here,
 ) -> Option<ExprId> {
     if monoid != Monoid::Sum {
-        checker.not_derived(id, "a running product, maximum or minimum");
+        checker.not_derived(id, "a running product");
         return None;
     }
     let mut place = Place::new(BTreeMap::new(), here.guard, here);

@@ -24,6 +24,7 @@
 //! | `forward` | `jvp`: changes, from operands to users |
 //! | `reducers` | shares of what is reduced or scanned |
 //! | `loops` | both for loops |
+//! | `leaders` | both for running maxima and minima |
 //! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
 
@@ -32,6 +33,7 @@ mod copy;
 mod forward;
 mod idle;
 mod inverse;
+mod leaders;
 mod loops;
 mod reducers;
 mod reverse;

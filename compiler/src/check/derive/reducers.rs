@@ -10,6 +10,7 @@ use super::super::arena::Here;
 use super::super::reduce::Body;
 use super::super::reducers::reducer;
 use super::copy::Place;
+use super::leaders::Running;
 use super::reverse::{Part, Reverse};
 use super::table::Slope;
 
@@ -190,9 +191,15 @@ impl Reverse<'_, '_> {
         context: &[IndexId],
     ) -> Option<()> {
         let here = self.here(id);
-        if monoid != Monoid::Sum {
-            self.checker.not_derived(id, "a running product, maximum or minimum");
-            return None;
+        match monoid {
+            Monoid::Sum => {}
+            Monoid::Max | Monoid::Min => {
+                return self.led(&Running { id, monoid, prefix, along, body }, derivative, context, here);
+            }
+            Monoid::Prod | Monoid::Any | Monoid::All => {
+                self.checker.not_derived(id, "a running product");
+                return None;
+            }
         }
         let arena = &mut self.checker.arena;
         let Some(length) = arena.out.indices[prefix.of].extent.as_size().cloned() else {

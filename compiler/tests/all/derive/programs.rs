@@ -34,6 +34,11 @@ pub const ALL: &[&str] = &[
      sum(sin(y)) }",
     "fn f(x: f64[n]) { let y[i] = sum[i <= k < n](x[k] * 2)
      sum(y ^ 2 * x) }",
+    "fn f(x: f64[n]) { let y[i] = max[k <= i](sin(7 * x[k]))
+     sum(y * y * x) }",
+    "fn f(x: f64[n], w: f64[n, m]) { let y[i, j] = min[k <= i](x[k] * w[k, j])
+     let z[i, j] = y[i, j] * x[i]
+     sum(z) }",
     "fn f(x: f64[n]) { let y[i] = sum[k <= i](x[k] * x[i])
      sum(y * y) }",
     "fn f(x: f64[n]) { let y[i < n] = if i > 0 then x[i - 1] * x[i] else 1
