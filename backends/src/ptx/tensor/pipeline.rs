@@ -6,6 +6,7 @@
 
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
+use ir::sabotage::{self, Bug};
 
 use super::{Driver, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
@@ -214,7 +215,9 @@ impl Emitter<'_> {
                         multiply(e, stage);
                     }
                     Driver::WarpGroup(_) => {
-                        e.b().fence_tiles();
+                        if !sabotage::on(Bug::PtxTiles) {
+                            e.b().fence_tiles();
+                        }
                         e.b().barrier();
                         multiply(e, stage);
                         prefetch(e);
