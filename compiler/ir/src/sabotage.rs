@@ -146,7 +146,6 @@ bugs! {
     PtxScanStep = "ptx", "a scan on one thread misses a step of its group";
     PtxEdge = "ptx", "a contraction writes past the edge of its result";
     PtxProducts = "ptx", "the factors of a contraction are overwritten while they are read: no barrier";
-    PtxTiles = "ptx", "tensor cores read the tiles of factors without a fence behind the copies to them";
     PtxTogether = "ptx", "several iterations at once go past the end";
     PtxRest = "ptx", "the elements after the last whole block are not summed";
 }

@@ -6,7 +6,6 @@
 
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
-use ir::sabotage::{self, Bug};
 
 use super::{Driver, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
@@ -215,9 +214,7 @@ impl Emitter<'_> {
                         multiply(e, stage);
                     }
                     Driver::WarpGroup(_) => {
-                        if !sabotage::on(Bug::PtxTiles) {
-                            e.b().fence_tiles();
-                        }
+                        e.b().fence_tiles();
                         e.b().barrier();
                         multiply(e, stage);
                         prefetch(e);

@@ -348,7 +348,7 @@ impl Writer<'_> {
     pub fn small(&mut self, ty: Dtype, shape: &[Dim]) -> Piece {
         let piece = self.small_atom(ty, shape);
         let wide = ty.compute();
-        match (piece.small, self.choices.below(4)) {
+        let piece = match (piece.small, self.choices.below(4)) {
             (true, 0 | 1) => piece,
             (true, 2) => {
                 let negated = format!("-{}", piece.within(Level::Pow));
@@ -364,7 +364,13 @@ impl Writer<'_> {
                 let text = format!("clamp({}, {least}, 3)", rounded.text);
                 Piece { small: true, ..Piece::atom(text, wide, shape).using(&[&rounded]) }
             }
+        };
+        // Tensor cores take factors of 16-bit floats.
+        let narrow = ty.is_float() && piece.ty != ty;
+        if narrow && self.choices.chance(70) {
+            return Piece { small: piece.small, ..Piece::call(ty.name(), &[&piece], ty, shape) };
         }
+        piece
     }
 
     /// The type and sizes of a matrix product of visible values, transposed if necessary.
