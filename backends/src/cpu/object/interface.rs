@@ -12,7 +12,7 @@ use super::target::Target;
 
 /// A function of an object.
 pub struct Function<'a> {
-    /// The program that it computes, scheduled for [`Machine::OBJECT`].
+    /// The program that it computes, scheduled for [`Machine::OBJECT`](ir::sched::Machine::OBJECT).
     pub scheduled: &'a Scheduled,
     /// Its signature in the source.
     pub signature: String,

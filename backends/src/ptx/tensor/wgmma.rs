@@ -72,7 +72,7 @@ impl Emitter<'_> {
         let at = self.b().op2(Opcode::Shr, Type::U64, at, 4);
         // The distance between boxes along a wide row, that between groups of eight rows, and the
         // kind of swizzling.
-        self.b().op2(Opcode::Or, Type::B64, at, BOX / 16 << 16 | PERIOD / 16 << 32 | 1 << 62)
+        self.b().op2(Opcode::Or, Type::B64, at, ((BOX / 16) << 16) | ((PERIOD / 16) << 32) | (1 << 62))
     }
 
     /// Multiplies all tiles. Returns the accumulators of this thread.

@@ -73,7 +73,7 @@ fn tiles(wide: [bool; 2], of: [&dyn Fn(usize, usize) -> f32; 2]) -> Vec<u8> {
     for (side, (wide, of)) in wide.into_iter().zip(of).enumerate() {
         for (outer, inner) in (0..[64, COLUMNS][side]).flat_map(|outer| (0..16).map(move |inner| (outer, inner))) {
             let (row, column) = if wide { (inner, outer) } else { (outer, inner) };
-            let at = LEFT * side + 128 * row + (2 * column ^ 16 * (row % 8));
+            let at = LEFT * side + 128 * row + ((2 * column) ^ (16 * (row % 8)));
             bytes[at..at + 2].copy_from_slice(&bf16::from_f32(of(outer, inner)).to_le_bytes());
         }
     }
