@@ -66,6 +66,7 @@ pub(crate) fn describe(
     let program = &lowered.program;
     let scheduled = schedule(program, Machine::PTX).map_err(CompileError::from)?;
     let module = Module::compile_with(&scheduled, function.math(options)).map_err(CompileError::from)?;
+    let module = module.for_later_devices();
     let values = match values(program, sizes) {
         Err(_) if sizes.is_empty() => {
             return Ok(launches::without_sizes(&lowered.signature, &module.target().to_string()));

@@ -401,7 +401,7 @@ impl<'a> Function<'a> {
             Emit::Ptx => {
                 let scheduled = schedule(&compiled.program, Machine::PTX)?;
                 let module = backends::ptx::Module::compile_with(&scheduled, options.math(&self.entry.checked))?;
-                module.annotated(noted)
+                module.for_later_devices().annotated(noted)
             }
             #[cfg(feature = "gpu")]
             Emit::Cuda => {

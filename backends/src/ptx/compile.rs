@@ -186,6 +186,16 @@ impl Module {
         }];
     }
 
+    /// Without the variants for a single generation of devices: what is left runs on those of its
+    /// target and on all later ones.
+    #[must_use]
+    pub fn for_later_devices(mut self) -> Module {
+        for kernel in &mut self.kernels {
+            kernel.variants.retain(|variant| variant.target != Target::Sm90a);
+        }
+        self
+    }
+
     /// The oldest device that can run all kernels, in each of their variants.
     pub fn target(&self) -> Target {
         oldest(self.variants())

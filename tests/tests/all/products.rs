@@ -20,6 +20,7 @@ fn compiled(source: &str, math: Math, instruction: &str) -> tests::engines::Comp
     assert!(module.text(Target::Sm80).contains(&format!("mma.sync.aligned.{instruction}")), "{source}");
     let by_groups = module.text(Target::Sm90a).contains("wgmma.mma_async");
     assert_eq!(by_groups, !instruction.contains("tf32"), "{source}");
+    assert!(module.for_later_devices().target() < Target::Sm90a, "{source}");
     compiled
 }
 
