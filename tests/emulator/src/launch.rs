@@ -2,6 +2,7 @@
 //! the warps of a block. So a thread that spins on another block's flag lets that block make
 //! progress, as on a device.
 
+use crate::exec::meeting::Meetings;
 use crate::exec::tiles::Fences;
 use crate::exec::{Grid, Shared, step};
 use crate::fault::{Fault, Problem};
@@ -243,6 +244,7 @@ impl Block {
         self.shared.epoch = 0;
         self.shared.knowledge = Knowledge::default();
         self.shared.fences = Fences::default();
+        self.shared.meetings = Meetings::default();
         self.begun = false;
         let local = &grid.kernel.local;
         if local.bytes > 0 {
@@ -299,7 +301,8 @@ impl Block {
     fn barrier(&mut self, grid: &mut Grid<'_>) -> Result<State, Fault> {
         let mut groups = self.warps.iter().flat_map(|warp| &warp.groups).map(|group| group.wait);
         let first = groups.next();
-        if groups.any(|wait| Some(wait) != first) {
+        let met = matches!(first, Some(Wait::Meeting { .. }));
+        if met || groups.any(|wait| Some(wait) != first) {
             return Err(self.at_some_group(grid, |_| true, Problem::Deadlock));
         }
         let aligned = |group: &Group| {

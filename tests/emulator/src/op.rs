@@ -244,6 +244,13 @@ pub(crate) enum Op {
         c: Vec<Reg>,
         mask: Reg,
     },
+    /// `bar.sync` and `bar.arrive` of a part of a block: this many threads arrive at a barrier, and
+    /// some of them wait until all have.
+    Meet {
+        id: Reg,
+        threads: Reg,
+        waits: bool,
+    },
     /// `wgmma.mma_async`: the product of two tiles that lie in shared memory, plus what is in the
     /// registers. Descriptors name the tiles.
     MultiplyTiles {

@@ -174,6 +174,18 @@ impl Knowledge {
         }
     }
 
+    /// A thread arrives where a part of the block meets: the others learn what it knows.
+    pub(crate) fn tell(&self, clock: &mut Clock, now: &Now<'_>) {
+        clock.join(&self.release(now));
+    }
+
+    /// A thread has met others, and knows what each of them knew, itself included.
+    pub(crate) fn learn(&mut self, clock: &Rc<Clock>, now: &Now<'_>) {
+        let (warp, lane, step) = (now.stamp.warp, now.lane, now.stamp.step);
+        self.acquired.retain(|a| (a.warp, a.lane) != (warp, lane));
+        self.acquired.push(Acquired { warp, lane, step, clock: Rc::clone(clock) });
+    }
+
     /// The threads of a cluster have synchronized: each knows what any of them knew, and that
     /// everything in the past epochs of their blocks is past.
     pub(crate) fn meet(blocks: &mut [(u32, u32, &mut Knowledge)]) {

@@ -24,6 +24,8 @@ pub(crate) enum Wait {
     Lanes,
     /// For the other threads of the block, at the barrier of this number.
     Barrier(u32),
+    /// The other threads of a part of the block, at a barrier that has been complete this often.
+    Meeting { id: u32, before: u32 },
     /// The other threads of the cluster.
     Cluster,
 }
@@ -152,7 +154,8 @@ impl Warp {
         let at = if self.step % PERIOD < PERIOD - AHEAD { runnable.min()? } else { runnable.max()? };
         let mut joined = 0;
         self.groups.retain(|group| {
-            let joins = group.at == at && !matches!(group.wait, Wait::Barrier(_) | Wait::Cluster);
+            let joins =
+                group.at == at && !matches!(group.wait, Wait::Barrier(_) | Wait::Meeting { .. } | Wait::Cluster);
             joined |= if joins { group.lanes } else { 0 };
             !joins
         });

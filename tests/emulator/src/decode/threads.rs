@@ -39,7 +39,10 @@ pub(super) fn bar(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         let to = form.pred_dest()?;
         return Ok(Op::Barrier { id: barrier_number(form)?, aligned: true, all: Some((to, form.condition()?)) });
     }
-    form.choose(&[("sync", ())])?;
+    let waits = form.choose(&[("sync", true), ("arrive", false)])?;
+    if !waits || form.operands.len() > 1 {
+        return Ok(Op::Meet { id: form.source(Type::U32)?, threads: form.source(Type::U32)?, waits });
+    }
     Ok(Op::Barrier { id: barrier_number(form)?, aligned: true, all: None })
 }
 

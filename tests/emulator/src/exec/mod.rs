@@ -4,6 +4,7 @@ mod access;
 mod atomic;
 mod collective;
 mod matrix;
+pub(crate) mod meeting;
 pub(crate) mod tiles;
 
 use crate::fault::Problem;
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) locals: Vec<Region>,
     pub(crate) knowledge: Knowledge,
     pub(crate) fences: tiles::Fences,
+    pub(crate) meetings: meeting::Meetings,
 }
 
 /// A lane of a warp that accesses memory now.
@@ -63,6 +65,7 @@ fn now<'w>(shared: &Shared, warp: &'w Warp, (lane, line): (usize, u32), strength
 
 /// Runs the next instruction of a warp and returns whether there was one.
 pub(crate) fn step(grid: &mut Grid<'_>, shared: &mut Shared, warp: &mut Warp) -> Result<bool, (Stop, u32)> {
+    meeting::wake(shared, warp, grid.kernel);
     let Some(index) = warp.pick() else {
         return match warp.groups.iter().find(|group| group.wait == Wait::Lanes) {
             // Nobody is left to come.
@@ -104,6 +107,7 @@ impl Run<'_, '_> {
             Op::Exit => self.exit(index, group, active),
             Op::Barrier { id, .. } => self.leave(index, group, active, Wait::Barrier(id)),
             Op::AwaitCluster { .. } => self.leave(index, group, active, Wait::Cluster),
+            Op::Meet { id, threads, waits } => return self.meet((id, threads, waits), index, group, active),
             Op::SyncWarp { .. }
             | Op::Shuffle { .. }
             | Op::Vote { .. }
@@ -277,6 +281,7 @@ impl Run<'_, '_> {
             | Op::Branch { .. }
             | Op::Exit
             | Op::Barrier { .. }
+            | Op::Meet { .. }
             | Op::ArriveInCluster
             | Op::AwaitCluster { .. }
             | Op::SyncWarp { .. }

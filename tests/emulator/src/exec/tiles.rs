@@ -7,12 +7,14 @@
 //!
 //! The PTX ISA has no rule for the order of sums; see `matrix`.
 
+use std::collections::VecDeque;
+
 use crate::exec::access::Spot;
 use crate::exec::{Run, matrix, now};
 use crate::fault::Problem;
 use crate::lanes::Lane;
 use crate::op::{Factors, Strength};
-use crate::order::{Now, Stamp};
+use crate::order::{Knowledge, Now, Stamp};
 use crate::types::{Condition, LANES, Reg, Row, lanes};
 use crate::warp::Stop;
 
@@ -22,41 +24,33 @@ const ROWS: u64 = 16;
 /// The bytes of an element.
 const WIDTH: u64 = 2;
 
-/// The last fences of a thread: in its latest epoch with any, and before that.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fenced {
-    before: u32,
-    epoch: u32,
-    step: u32,
-}
+/// The last fences of a thread; earlier ones matter for what it wrote long ago.
+const FENCES: usize = 8;
 
 /// The fences behind writes of tiles, by thread.
 #[derive(Debug, Default)]
 pub(crate) struct Fences {
-    threads: Vec<Fenced>,
+    threads: Vec<VecDeque<Stamp>>,
 }
 
 impl Fences {
-    fn add(&mut self, thread: usize, stamp: &Stamp) {
+    fn add(&mut self, thread: usize, stamp: Stamp) {
         if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, Fenced::default());
+            self.threads.resize(thread + 1, VecDeque::new());
         }
-        let last = &mut self.threads[thread];
-        if last.epoch < stamp.epoch {
-            last.before = last.step;
+        let fences = &mut self.threads[thread];
+        fences.push_back(stamp);
+        if fences.len() > FENCES {
+            fences.pop_front();
         }
-        (last.epoch, last.step) = (stamp.epoch, stamp.step);
     }
 
-    /// Whether the writer has fenced a write, and the reader knows.
-    fn cover(&self, write: &Stamp, now: &Now<'_>) -> bool {
+    /// Whether the writer has fenced a write before something that happens before the reader's
+    /// action.
+    fn cover(&self, write: &Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
         lanes(write.lanes).all(|lane| {
-            let thread = usize::from(write.warp) * LANES + lane;
-            let own = write.warp == now.stamp.warp && lane == now.lane;
-            self.threads.get(thread).is_some_and(|fenced| {
-                let step = if own || fenced.epoch < now.stamp.epoch { fenced.step } else { fenced.before };
-                write.step <= step
-            })
+            let fences = self.threads.get(usize::from(write.warp) * LANES + lane);
+            fences.into_iter().flatten().any(|fence| write.step <= fence.step && known.ordered(fence, now))
         })
     }
 }
@@ -136,7 +130,7 @@ impl Run<'_, '_> {
     pub(super) fn fence_tiles(&mut self, active: u32) {
         for lane in lanes(active) {
             let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
-            self.shared.fences.add(usize::from(self.warp.number) * LANES + lane, &now.stamp);
+            self.shared.fences.add(usize::from(self.warp.number) * LANES + lane, now.stamp);
         }
     }
 
@@ -198,7 +192,8 @@ impl Run<'_, '_> {
             let value = spot.load(self.grid, self.shared, &now).map_err(fault)?;
             let region = &mut self.grid.shared[self.shared.slot as usize];
             let extent = (address, bytes, region.len());
-            if !region.shadow.writes(extent).all(|write| self.shared.fences.cover(&write, &now)) {
+            if !region.shadow.writes(extent).all(|write| self.shared.fences.cover(&write, &now, &self.shared.knowledge))
+            {
                 return Err(fault(Problem::TileNotFenced { address }));
             }
             for k in 0..CHUNK {

@@ -7,6 +7,7 @@ mod faults;
 mod floats;
 mod integers;
 mod matrices;
+mod meetings;
 mod order;
 mod predicates;
 mod programs;
