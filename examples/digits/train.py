@@ -5,7 +5,7 @@
 
 NumPy does the training; scikit-learn is here only for its copy of the data (1,797 images, see README.md).
 The split is drawn once from a fixed seed: 1,198 rows to train on, 599 held out and never looked at. The
-held-out rows are what x.npy and label.npy hold, the others are in train_x.npy and train_label.npy,
+held-out rows are in x.npy and label.npy, the others are in train_x.npy and train_label.npy,
 for ../train_digits.fl.
 """
 

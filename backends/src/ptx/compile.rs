@@ -186,8 +186,8 @@ impl Module {
         }];
     }
 
-    /// Without the variants for a single generation of devices: what is left runs on those of its
-    /// target and on all later ones.
+    /// Without the variants for a single generation of devices: the others run on those of
+    /// their target and on all later ones.
     #[must_use]
     pub fn for_later_devices(mut self) -> Module {
         for kernel in &mut self.kernels {

@@ -1,11 +1,11 @@
-//! Tiled contractions (matrix products). A block computes a square tile of the result, and each
-//! thread a square of it in registers. The factors go through shared memory, a few inner iterations
+//! Tiled contractions (matrix products). A block computes a tile of the result, and each thread
+//! a square of it in registers. The factors go through shared memory, a few inner iterations
 //! at a time, double-buffered: the next tiles are loaded while the current ones are multiplied.
 //! Finally the tile itself is staged in shared memory, and the epilogue runs along its rows.
 //!
 //! Each element is accumulated in one chain over ascending inner indices: with `fma` in `f32` (also
 //! for 16-bit floats, rounded at the end) or `f64`, with products and sums for integers.
-//! Alternatively, tensor cores multiply (`mma`).
+//! Alternatively, tensor cores multiply (`tensor`).
 
 use ir::build::Values;
 use ir::groups::Groups;

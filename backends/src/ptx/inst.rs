@@ -248,8 +248,8 @@ pub enum Op {
     /// `mma.sync.aligned.factors sum, a, b, sum`: the warp multiplies two fragments and
     /// accumulates.
     Multiply { factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2] },
-    /// `fence.proxy.async.shared::cta`: tensor cores that read shared memory by descriptors see what
-    /// this thread has written before, after the next barrier.
+    /// `fence.proxy.async.shared::cta`: makes this thread's writes to shared memory visible to
+    /// tensor cores that read it by descriptors, after the next barrier.
     FenceTiles,
     /// `wgmma.fence.sync.aligned`: the products issued next take the accumulators as they are now.
     FenceProducts,

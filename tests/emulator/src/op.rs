@@ -251,13 +251,13 @@ pub(crate) enum Op {
         threads: Reg,
         waits: bool,
     },
-    /// `wgmma.mma_async`: the product of two tiles that lie in shared memory, plus what is in the
-    /// registers. Descriptors name the tiles.
+    /// `wgmma.mma_async`: the product of two tiles that lie in shared memory, plus the
+    /// contents of the registers. Descriptors name the tiles.
     MultiplyTiles {
         factors: Factors,
         sums: Vec<Reg>,
         tiles: [Reg; 2],
-        /// Whether what is in the registers counts.
+        /// Whether it is added to the contents of the registers.
         accumulate: Condition,
         /// Whether a tile is contiguous along its outer index.
         wide: [bool; 2],

@@ -174,12 +174,12 @@ impl Knowledge {
         }
     }
 
-    /// A thread arrives where a part of the block meets: the others learn what it knows.
+    /// A thread arrives where a part of the block meets: the others gain its knowledge.
     pub(crate) fn tell(&self, clock: &mut Clock, now: &Now<'_>) {
         clock.join(&self.release(now));
     }
 
-    /// A thread has met others, and knows what each of them knew, itself included.
+    /// A thread has met others, and has the knowledge of all, its own included.
     pub(crate) fn learn(&mut self, clock: &Rc<Clock>, now: &Now<'_>) {
         let (warp, lane, step) = (now.stamp.warp, now.lane, now.stamp.step);
         self.acquired.retain(|a| (a.warp, a.lane) != (warp, lane));

@@ -173,7 +173,7 @@ impl Warp {
         undefined(active & !self.defined[reg.index()])
     }
 
-    /// The lanes lose what they have written to a register.
+    /// A register becomes unwritten in all lanes.
     pub(crate) fn forget(&mut self, reg: Reg) {
         self.defined[reg.index()] = 0;
     }

@@ -37,7 +37,7 @@ pub(in crate::cpu) struct Function {
 }
 
 impl Encoded {
-    /// Ends a function. Returns `None` if it needs what the machine does not have.
+    /// Ends a function. Returns `None` if the machine lacks an instruction for it.
     pub(super) fn new(mut asm: Assembler, shared: Shared) -> Option<Encoded> {
         end(&mut asm);
         let (code, memory) = asm.finish().ok()?;

@@ -131,7 +131,7 @@ impl Forward {
                 Some(change) => Some(sorted(checker, index[0], body, change, here)?),
                 None => None,
             },
-            // What a value depends on by way of earlier steps of a loop around it does not change.
+            // Dependences by way of earlier steps of a loop around the value do not count.
             Kind::State { .. } => None,
             Kind::Loop { of, number, .. } => self.looped(checker, (of, number), here)?,
             Kind::Recurrence { .. } | Kind::Earlier { .. } => {

@@ -245,7 +245,7 @@ impl Forward {
 }
 
 impl Reverse<'_, '_> {
-    /// Goes back through a loop: gives its first states, and what its steps use, their shares.
+    /// Goes back through a loop: gives its first states, and the values in its steps, their shares.
     pub fn looped(
         &mut self,
         (id, of): (ExprId, LoopId),

@@ -21,9 +21,9 @@ struct Meeting {
     /// The threads that have arrived, and of how many.
     arrived: u32,
     threads: u32,
-    /// What those know.
+    /// The knowledge of those.
     clock: Clock,
-    /// How often all have arrived, and what they knew the last time.
+    /// How often all have arrived, and their knowledge the last time.
     times: u32,
     known: Rc<Clock>,
 }

@@ -24,7 +24,7 @@ const ROWS: u64 = 16;
 /// The bytes of an element.
 const WIDTH: u64 = 2;
 
-/// The last fences of a thread; earlier ones matter for what it wrote long ago.
+/// The last fences of a thread; earlier ones matter only for writes of long ago.
 const FENCES: usize = 8;
 
 /// The fences behind writes of tiles, by thread.
@@ -79,7 +79,7 @@ struct Product {
     factors: Factors,
     sums: Vec<Reg>,
     tiles: [Tile; 2],
-    /// The lanes where what is in the registers counts.
+    /// The lanes that add to the contents of the registers.
     accumulate: u32,
     group: Option<u32>,
 }
