@@ -825,6 +825,40 @@ def logistic_fit(x, label, steps):
     return w, abs(logistic_slope(w, x, label)).max()
 
 
+def oscillator_swing(k, count, dt):
+    place, speed = np.zeros(count, k.dtype), np.zeros(count, k.dtype)
+    for t in range(count):
+        place[t] = 1 if t == 0 else place[t - 1] + dt * speed[t - 1]
+        speed[t] = 0 if t == 0 else speed[t - 1] - dt * (k[0] ** 2 * place[t] + 2 * k[1] * speed[t - 1])
+    return place
+
+
+def oscillator_misfit(k, seen, dt):
+    return ((oscillator_swing(k, len(seen), dt) - seen) ** 2).sum() / 2
+
+
+def oscillator_change(k, seen, dt):
+    # A step in the imaginary direction has no cancellation.
+    step = 1e-30
+    return np.array([oscillator_swing(k + step * 1j * way, len(seen), dt).imag / step for way in np.eye(2)])
+
+
+def oscillator_slope(k, seen, dt):
+    return oscillator_change(k, seen, dt) @ (oscillator_swing(k, len(seen), dt) - seen)
+
+
+def oscillator_better(k, seen, dt):
+    change = oscillator_change(k, seen, dt)
+    return k - np.linalg.solve(change @ change.T, oscillator_slope(k, seen, dt))
+
+
+def oscillator_fit(seen, dt, start, steps):
+    k = start
+    for _ in range(steps):
+        k = oscillator_better(k, seen, dt)
+    return k, oscillator_misfit(k, seen, dt)
+
+
 def case(file, function, inputs, reference, within=EXACT, free=False):
     return file, function, inputs, reference, within, free
 
@@ -1072,6 +1106,18 @@ CASES = [
            lambda w, x, label, g: np.linalg.solve(logistic_hessian(w, x), g)))),
     case("logistic", "fit", [dict(x=f64(n, 3), label=rng.random(n), steps=np.int64(6)) for n in (60, 201)], logistic_fit,
          near(1e-12, "the same"), free=True),
+    case("oscillator", "swing", [dict(k=np.array([2, 0.3]), count=np.int64(n), dt=np.float64(0.05)) for n in (0, 1, 200)],
+         oscillator_swing, near(1e-12, "a few roundings a step of places that are 1 at most")),
+    *(case("oscillator", name,
+           [dict(k=np.array([1.5, 0.1]), seen=oscillator_swing(np.array([2, 0.3]), n, 0.05), dt=np.float64(0.05)) for n in (50, 200)],
+           answer, near(1e-10, "some thousand roundings of numbers up to 100"))
+      for name, answer in (("misfit", oscillator_misfit), ("slope", oscillator_slope), ("better", oscillator_better))),
+    case("oscillator", "fit",
+         [dict(seen=oscillator_swing(np.array([2, 0.3]), 200, 0.05), dt=np.float64(0.05), start=np.array([1.5, 0.1]), steps=np.int64(n))
+          for n in (0, 3, 12)], oscillator_fit, near(1e-9, "the same, through solutions of systems")),
+    case("oscillator", "found",
+         [dict(k=np.array([2, 0.3]), count=np.int64(200), dt=np.float64(0.05), start=np.array([1.5, 0.1]), steps=np.int64(9))],
+         lambda k, count, dt, start, steps: (k, 0), near(1e-12, "the method of Gauss and Newton has come there")),
     case("digits", "logits", [dict(**image, **weights)], digits_logits,
          rounds(2 * 64 + 5, "two products", lambda x, **w: mlp(x / 16, **w) @ abs(w["w2"]) + abs(w["b2"])), free=True),
     case("digits", "classify", [dict(**image, **weights)], lambda **a: digits_logits(**a).argmax(axis=1), free=True),

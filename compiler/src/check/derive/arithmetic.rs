@@ -1,8 +1,8 @@
 //! Arithmetic on nodes for derivatives, which leaves out what does nothing: a derivative has many
 //! terms that are 0 and factors that are 1.
 
-use ir::checked::{ExprId, Kind, Type};
-use ir::{BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
+use ir::checked::{ExprId, IndexId, Kind, Type};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Scalar, UnaryOp};
 
 use super::super::Checker;
 use super::super::arena::Here;
@@ -135,6 +135,14 @@ impl Checker<'_> {
     pub(super) fn always_holds(&self, condition: ExprId) -> bool {
         let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
         self.arena.first_alike(a) == self.arena.first_alike(b) && !self.arena.dtype(a).is_float()
+    }
+
+    /// Whether a condition says that an index and what follows it are the same.
+    pub(super) fn never_holds(&self, condition: ExprId) -> bool {
+        let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
+        let (Some(a), Some(b)) = (self.arena.affine(a), self.arena.affine(b)) else { return false };
+        let apart = |more: &Affine<IndexId>, less: &Affine<IndexId>| self.is_at_least(&more.sub(less), 1);
+        apart(a, b) || apart(b, a)
     }
 
     /// Whether all of some conditions hold; none if there are none.

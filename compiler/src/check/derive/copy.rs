@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use grammar::ast::Span;
-use ir::checked::{Expr, ExprId, Extent, Factor, GuardId, IndexId, Kind, LoopId, Prefix};
+use ir::checked::{Expr, ExprId, Extent, Factor, GuardId, IndexId, Kind, LoopId, Prefix, RecurrenceId};
 use ir::{Affine, Order};
 
 use super::super::Checker;
@@ -30,19 +30,44 @@ pub(super) struct Place {
     pub loops: BTreeMap<(LoopId, Vec<ExprId>), (LoopId, IndexId)>,
     /// The values of states within a step.
     pub states: BTreeMap<(LoopId, usize), ExprId>,
+    /// The recurrences so far, likewise, each with its arrays.
+    pub recurrences: BTreeMap<(RecurrenceId, Vec<ExprId>), Vec<ExprId>>,
+    /// The arrays of recurrences within the body of one: by array and body.
+    pub earlier: BTreeMap<(RecurrenceId, usize, usize), ExprId>,
+    /// What some nodes are replaced by, at the values of the indices.
+    pub known: BTreeMap<ExprId, ExprId>,
 }
 
 impl Place {
     /// A place in a branch that replaces another one.
     pub fn new(values: BTreeMap<IndexId, ExprId>, base: GuardId, here: Here) -> Place {
-        let (copies, branches) = (BTreeMap::new(), BTreeMap::new());
-        Place { values, base, here, copies, branches, loops: BTreeMap::new(), states: BTreeMap::new() }
+        Place {
+            values,
+            base,
+            here,
+            copies: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            loops: BTreeMap::new(),
+            states: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Shares no further copy with those so far.
+    pub fn stand_apart(&mut self) {
+        self.copies.clear();
+        self.branches.clear();
     }
 }
 
 impl Checker<'_> {
     /// A copy of an expression at a place. `None` means that an error is reported.
     pub(super) fn copy(&mut self, id: ExprId, place: &mut Place) -> Option<ExprId> {
+        if let Some(known) = place.known.get(&id) {
+            return Some(*known);
+        }
         let inside = self.is_inside(self.arena.out.exprs[id].guard, place.base);
         let mentioned = self.arena.free(id).iter().filter_map(|index| place.values.get(index).copied());
         let key = (id, mentioned.collect::<Vec<_>>());
@@ -92,6 +117,9 @@ impl Checker<'_> {
                 if self.always_holds(condition) {
                     return self.copy(then, place);
                 }
+                if self.never_holds(condition) {
+                    return self.copy(otherwise, place);
+                }
                 Kind::If { condition, then: self.copy(then, place)?, otherwise: self.copy(otherwise, place)? }
             }
             Kind::Access { array, at } => {
@@ -140,9 +168,12 @@ impl Checker<'_> {
                 }
                 None => return Some(id),
             },
-            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
-                self.not_derived(id, "a recurrence for each value of an index");
-                return None;
+            Kind::Recurrence { recurrence, array } => {
+                return self.copied_array((id, recurrence, array), place, here);
+            }
+            // Which elements of it are read is for the order to prove.
+            Kind::Earlier { recurrence, array, within } => {
+                return Some(place.earlier.get(&(recurrence, array, within)).copied().unwrap_or(id));
             }
         };
         let copy = self.arena.node(kind, ty, here);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use grammar::ast::Span;
-use ir::checked::{Expr, ExprId, IndexId, Kind, LoopId, Prefix, Sorted, Subscript, Type};
+use ir::checked::{Expr, ExprId, IndexId, Kind, LoopId, Prefix, RecurrenceId, Sorted, Subscript, Type};
 use ir::{Affine, Dtype, Monoid, Order, ReduceOp};
 
 use super::super::Checker;
@@ -20,12 +20,14 @@ pub(super) struct Forward {
     pub changes: BTreeMap<ExprId, Option<ExprId>>,
     /// The loops with the changes of the states of others.
     pub loops: BTreeMap<LoopId, Changed>,
+    /// The changes of the arrays of recurrences.
+    pub recurrences: BTreeMap<RecurrenceId, BTreeMap<usize, ExprId>>,
 }
 
 impl Forward {
     /// Changes of some values.
     pub fn new(changes: BTreeMap<ExprId, Option<ExprId>>) -> Forward {
-        Forward { changes, loops: BTreeMap::new() }
+        Forward { changes, loops: BTreeMap::new(), recurrences: BTreeMap::new() }
     }
 
     /// The change of a value.
@@ -131,13 +133,10 @@ impl Forward {
                 Some(change) => Some(sorted(checker, index[0], body, change, here)?),
                 None => None,
             },
-            // Dependences by way of earlier steps of a loop around the value do not count.
-            Kind::State { .. } => None,
+            // Dependences by way of earlier steps or elements around the value do not count.
+            Kind::State { .. } | Kind::Earlier { .. } => None,
             Kind::Loop { of, number, .. } => self.looped(checker, (of, number), here)?,
-            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
-                checker.not_derived(id, "a recurrence");
-                return None;
-            }
+            Kind::Recurrence { recurrence, array } => self.recurred(checker, (recurrence, array), here)?,
         })
     }
 

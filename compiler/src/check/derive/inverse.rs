@@ -17,8 +17,8 @@
 
 use std::collections::BTreeMap;
 
-use ir::checked::{ExprId, Extent, IndexId, Kind, Type};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size};
+use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Type};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
 use super::super::arena::{Branch, Here};
@@ -112,10 +112,31 @@ impl Reverse<'_, '_> {
         let copy_of = |index: &IndexId| own.iter().find(|(original, _)| original == index).map(|(_, copy)| *copy);
         let over = open.iter().filter_map(copy_of).collect();
         for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
-            let subscript = checker.copy(at[axis], &mut place)?;
-            conditions.push(checker.stands_for(subscript, axes[axis], here));
+            let guard = self.checker.arena.out.exprs[at[axis]].guard;
+            let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });
+            let condition = self.only_inside(condition, guard, here);
+            conditions.push(self.checker.copy(condition, &mut place)?);
         }
-        checker.selected_sum(value, over, conditions, place)
+        self.checker.selected_sum(value, over, conditions, place)
+    }
+
+    /// A condition that is looked at only in the branch that it stands in, and does not hold
+    /// outside: its subscripts may be inside only there.
+    fn only_inside(&mut self, mut condition: ExprId, guard: GuardId, here: Here) -> ExprId {
+        let around: Vec<GuardId> = self.checker.arena.guards(guard).collect();
+        for guard in around {
+            let Some((taken, holds)) = self.branches.get(&guard).copied() else { continue };
+            if self.checker.arena.out.within(here.guard, guard) {
+                break;
+            }
+            let arena = &mut self.checker.arena;
+            let outer = Here { guard: arena.out.guards[guard], ..here };
+            let bools = Type::scalar(Dtype::Bool);
+            let taken = if holds { taken } else { arena.node(Kind::Unary(UnaryOp::Not, taken), bools.clone(), outer) };
+            let never = arena.constant(Scalar::Bool(false), outer);
+            condition = arena.node(Kind::If { condition: taken, then: condition, otherwise: never }, bools, outer);
+        }
+        condition
     }
 }
 
@@ -123,12 +144,18 @@ impl Checker<'_> {
     /// Solves axes with a subscript that is an index.
     fn solve_plain(&mut self, solving: &mut Solving<'_>, axes: &[IndexId], shape: &[Size]) -> Option<()> {
         let here = solving.place.here;
-        for (axis, at) in axes.iter().enumerate() {
-            let Kind::Index(index) = self.arena.out.exprs[solving.at[axis]].kind else { continue };
+        let index_of = |axis: usize| match self.arena.out.exprs[solving.at[axis]].kind {
+            Kind::Index(index) => Some((axis, index)),
+            _ => None,
+        };
+        let mut plain: Vec<(usize, IndexId)> = (0..axes.len()).filter_map(index_of).collect();
+        // Where a range ends at an index, that index is solved for first.
+        plain.sort_by_key(|(_, index)| self.arena.bounded_by(&[*index]).len());
+        for (axis, index) in plain {
             if !solving.open.contains(&index) {
                 continue;
             }
-            let value = self.arena.index_node(*at, here);
+            let value = self.arena.index_node(axes[axis], here);
             let whole = self.arena.out.indices[index].extent.as_size() == Some(&shape[axis]);
             solving.solve(axis, index, value);
             if !whole {
@@ -194,8 +221,9 @@ impl Checker<'_> {
         let (a, b) = if negative { (rest, at) } else { (at, rest) };
         let distance = self.whole(BinaryOp::Sub, a, b, here);
         let zero = self.arena.constant(Scalar::I64(0), here);
-        let starts = self.relation(CompareOp::Le, zero, distance, here);
-        solving.conditions.push(starts);
+        if !self.arena.affine(distance).is_some_and(|distance| self.is_at_least(distance, 0)) {
+            solving.conditions.push(self.relation(CompareOp::Le, zero, distance, here));
+        }
         if factor == Size::constant(1) {
             solving.solve(axis, index, distance);
             return self.ends(distance, index, solving);
@@ -265,6 +293,16 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a sum of indices and sizes is never below a number.
+    pub(super) fn is_at_least(&self, value: &Affine<IndexId>, least: i64) -> bool {
+        let never_negative = |size: &Size| match size.as_constant() {
+            Some(constant) => constant >= 0,
+            None => self.facts().never_negative(size),
+        };
+        let rest = value.constant_part() - &Size::constant(least);
+        never_negative(&rest) && value.terms().iter().all(|(_, factor)| never_negative(factor))
+    }
+
     /// An index that a condition holds for one value of, with that value, which is the same for all
     /// of some indices.
     pub(super) fn key_of(&self, condition: ExprId, over: &[IndexId]) -> Option<(IndexId, ExprId)> {
@@ -317,6 +355,8 @@ impl Checker<'_> {
             None => outer,
         };
         let inside = branch(self, once, here);
+        // Nothing that was copied for the conditions is inside of them.
+        place.stand_apart();
         let value = match over.is_empty() {
             true => {
                 place.here = inside;

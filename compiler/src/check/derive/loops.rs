@@ -139,7 +139,7 @@ impl Checker<'_> {
     }
 
     /// The sum of two scalars or arrays of one shape.
-    fn both(&mut self, a: ExprId, b: ExprId, here: Here) -> ExprId {
+    pub(super) fn both(&mut self, a: ExprId, b: ExprId, here: Here) -> ExprId {
         let shape = self.arena.ty(a).shape.clone();
         let axes = self.arena.axis_indices(&shape, here.span);
         let at: Vec<Affine<IndexId>> = axes.iter().map(|index| Affine::index(*index)).collect();
@@ -260,7 +260,11 @@ impl Reverse<'_, '_> {
             return None;
         };
         let mut context = context.to_vec();
-        let last = self.last_states(of, (id, derivative), &mut context)?;
+        let number_of = |kind: &Kind| match kind {
+            Kind::Loop { of: other, number, .. } if *other == of => Some(*number),
+            _ => None,
+        };
+        let last = self.of_one(number_of, (id, derivative), &mut context)?;
         let needed: BTreeSet<usize> = last.keys().flat_map(|number| &states[*number].needs).copied().collect();
         let nexts: Vec<ExprId> = needed.iter().map(|number| states[*number].next).collect();
         let outside = self.outside(&nexts, id, here);
@@ -338,30 +342,6 @@ impl Reverse<'_, '_> {
             self.share(to, Part::Whole, value, &context, here.guard);
         }
         Some(())
-    }
-
-    /// The derivatives in all last states of a loop, by their numbers. One is given; no other user
-    /// of the others is left.
-    fn last_states(
-        &mut self,
-        of: LoopId,
-        (id, derivative): (ExprId, ExprId),
-        context: &mut Vec<IndexId>,
-    ) -> Option<BTreeMap<usize, ExprId>> {
-        let mut found = BTreeMap::new();
-        let number_of = |id: ExprId, this: &Self| match this.checker.arena.out.exprs[id].kind {
-            Kind::Loop { of: other, number, .. } if other == of => Some(number),
-            _ => None,
-        };
-        found.extend(number_of(id, self).map(|number| (number, derivative)));
-        let others: Vec<(ExprId, usize)> =
-            self.with_shares().into_iter().filter_map(|other| Some((other, number_of(other, self)?))).collect();
-        for (other, number) in others {
-            let (derivative, more) = self.finished(other)?;
-            context.extend(more.into_iter().filter(|index| !context.contains(index)).collect::<Vec<_>>());
-            found.insert(number, derivative);
-        }
-        Some(found)
     }
 
     /// The values from outside of a loop that its steps depend on, and that have a derivative.

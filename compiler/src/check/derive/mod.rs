@@ -24,6 +24,7 @@
 //! | `forward` | `jvp`: changes, from operands to users |
 //! | `reducers` | shares of what is reduced or scanned |
 //! | `loops` | both for loops |
+//! | `recurrences` | both for recurrences |
 //! | `leaders` | both for running maxima and minima |
 //! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
@@ -35,6 +36,7 @@ mod idle;
 mod inverse;
 mod leaders;
 mod loops;
+mod recurrences;
 mod reducers;
 mod reverse;
 mod table;

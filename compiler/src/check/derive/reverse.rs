@@ -103,6 +103,55 @@ impl<'c, 'a> Reverse<'c, 'a> {
         self.shares.keys().filter(|id| !self.of.contains(id)).copied().collect()
     }
 
+    /// Passes all shares on to the nodes that the derivative is in.
+    pub fn pass_all_on(&mut self, here: Here) -> Option<()> {
+        while let Some(id) = self.shares.keys().rev().find(|id| !self.of.contains(id)).copied() {
+            if self.checker.is_full(here.span) {
+                return None;
+            }
+            let (derivative, context) = self.finished(id)?;
+            self.pass_on(id, derivative, &context)?;
+        }
+        Some(())
+    }
+
+    /// The shares of a node.
+    pub fn take_shares(&mut self, id: ExprId) -> Vec<Share> {
+        self.shares.remove(&id).unwrap_or_default()
+    }
+
+    /// Notes that some nodes do not depend on those that the derivative is in, or that what they
+    /// do is counted elsewhere.
+    pub fn active_not(&mut self, nodes: &[ExprId]) {
+        self.active.extend(nodes.iter().map(|id| (*id, false)));
+    }
+
+    /// The derivatives in all nodes of one kind, by the numbers of these: several nodes may have
+    /// one number. That in one node is given.
+    pub fn of_one(
+        &mut self,
+        number_of: impl Fn(&Kind) -> Option<usize>,
+        (id, derivative): (ExprId, ExprId),
+        context: &mut Vec<IndexId>,
+    ) -> Option<BTreeMap<usize, ExprId>> {
+        let number = |id: ExprId, this: &Self| number_of(&this.checker.arena.out.exprs[id].kind);
+        let mut found: BTreeMap<usize, ExprId> =
+            number(id, self).map(|number| (number, derivative)).into_iter().collect();
+        let others: Vec<(ExprId, usize)> =
+            self.with_shares().into_iter().filter_map(|other| Some((other, number(other, self)?))).collect();
+        for (other, number) in others {
+            let (derivative, more) = self.finished(other)?;
+            context.extend(more.into_iter().filter(|index| !context.contains(index)).collect::<Vec<_>>());
+            let here = self.here(other);
+            let sum = match found.get(&number) {
+                Some(known) => self.checker.both(*known, derivative, here),
+                None => derivative,
+            };
+            found.insert(number, sum);
+        }
+        Some(found)
+    }
+
     /// Names a derivative after the value that it is in.
     fn name(&mut self, derivative: ExprId, of: ExprId) {
         let out = &mut self.checker.arena.out;
@@ -284,13 +333,11 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 self.sorted(index[0], body, derivative, &inner, here)?;
             }
             Kind::Sort { result: Sorted::Numbers, .. } => {}
-            // It depends on earlier steps of a loop around it, which are not those of this one.
-            Kind::State { .. } => {}
+            // They depend on earlier steps of a loop around them, or on earlier elements of a
+            // recurrence, which are not those of this one.
+            Kind::State { .. } | Kind::Earlier { .. } => {}
             Kind::Loop { of, .. } => self.looped((id, of), derivative, context, here)?,
-            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
-                self.checker.not_derived(id, "a recurrence");
-                return None;
-            }
+            Kind::Recurrence { recurrence, .. } => self.recurred((id, recurrence), derivative, context, here)?,
         }
         Some(())
     }

@@ -153,7 +153,7 @@ fn run(checked: &Checked, inputs: &[Array]) -> Option<Vec<Array>> {
 #[test]
 fn derivatives_are_limits_of_difference_quotients() {
     let mut wrong = vec![];
-    for source in programs::ALL.iter().chain(programs::LOOPS) {
+    for source in programs::ALL.iter().chain(programs::LOOPS).chain(programs::RECURRENCES) {
         let found = std::panic::catch_unwind(|| {
             let case = Case::new(source);
             LENGTHS.iter().enumerate().filter(|(seed, lengths)| case.agrees(source, **lengths, *seed)).count()

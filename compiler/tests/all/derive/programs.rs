@@ -100,6 +100,10 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n, m]) { let y[i, j] = sum[r < 2](x[i, j] * (r + 1)) * x[i, 0]
      mean(y * y) }",
     "fn f(x: f64[n]) = sum(f64(f32(x)) * 0) + sum(x * x)",
+    // A subscript that is inside only in a branch.
+    "fn f(x: f64[n], l: i64[n]) where n > 2 {
+     let y[i < n] = if i > 0 then x[l[i - 1]] * x[i] else x[l[i]]
+     sum(y * y) }",
     "fn f(x: f64[n], l: i64[n]) = sum[i](if l[i] < 2 then x[l[i] * 0 + i] * x[i] else 0)",
     "fn of_first(a: f64[n], b: f64[n]) = grad[a](sum(a * b * b))
      fn f(x: f64[n]) = sum(of_first(x, x) * x)",
@@ -119,6 +123,8 @@ pub const LOOPS: &[&str] = &[
     "fn f(x: f64, a: f64) = loop y = x, t < 5 { sin(y) * a + x }",
     "fn f(x: f64) { let (a, b) = loop a = x, b = 1, t < 4 { (a * b, a + b * x) }
      a * b }",
+    "fn g(x: f64) = loop y = x, t < 3 { sin(y) * x }
+     fn f(x: f64) = jvp[x](g(x), x) * x",
     "fn f(x: f64) { let (a, _) = loop a = 1, b = x, t < 4 { (b, a * x) }
      a }",
     "fn f(x: f64, y: f64) { let (a, k) = loop a = x, k = 0, t < 4 { (if k % 2 == 0 then a * y else sin(a), k + 1) }
@@ -164,6 +170,102 @@ pub const LOOPS: &[&str] = &[
      sum(y) }",
     "fn f(x: f64[n]) { let (a, b) = loop y = x, s = x, t < n { (y * 0.9 + s[t], s) }
      sum(a * b) }",
+];
+
+/// Programs with recurrences, which are not written as text.
+pub const RECURRENCES: &[&str] = &[
+    "fn f(x: f64[n], a: f64) { let rec y[t < n] = if t == 0 then x[t] else a * x[t] + (1 - a) * y[t - 1]
+     sum(y * y) }",
+    "fn f(x: f64[n], a: f64) where n > 0 { let rec y[t < n] = if t == 0 then x[t] else sin(a * y[t - 1] + x[t])
+     y[n - 1] }",
+    // From the end, and twice over.
+    "fn f(x: f64[n]) { let rec y[t < n] = if t == n - 1 then x[t] else x[t] * y[t + 1]
+     let rec z[t < n] = if t == 0 then y[0] else z[t - 1] * 0.5 + y[t] * y[t]
+     sum(z * x) }",
+    // Elements further back, and initial values.
+    "fn f(x: f64[n], a: f64, b: f64) {
+     let rec y[t < n] = if t < 2 then x[t] * a else a * y[t - 1] + b * sin(y[t - 2]) * x[t]
+     sum(y * y) }",
+    "fn f(x: f64[n], a: f64) { let rec y[t <= n] = if t == 0 then a else tanh(y[t - 1] + y[t / 2] * x[t - 1])
+     y[n] * a }",
+    "fn f(x: f64[n], lag: i64) where 0 < lag && lag < 4 {
+     let rec y[t < n] = if t < lag then x[t] else y[t - lag] * x[t] + x[t - lag]
+     sum(y) }",
+    // Several arrays, that read each other at the same step too.
+    "fn f(x: f64[n], w: f64, d: f64) {
+     let rec p[t <= n] = if t == 0 then 1 else p[t - 1] + 0.1 * v[t - 1],
+             v[t <= n] = if t == 0 then 0 else v[t - 1] - 0.1 * (w * sin(p[t]) + d * v[t - 1]) + x[t - 1]
+     sum(p * p) + v[n] }",
+    "fn f(x: f64[n]) { let rec k[t <= n] = if t == 0 then 1 else (k[t - 1] * 3 + 1) % 5,
+             y[t <= n] = if t == 0 then 1 else y[t - 1] * x[t - 1] + f64(k[t]) * x[t - 1]
+     sum(y) }",
+    "fn f(x: f64[n]) { let rec a[t <= n] = if t == 0 then 0.5 else a[t - 1] * 0.3 + 1,
+             y[t <= n] = if t == 0 then 1 else y[t - 1] * x[t - 1] * a[t],
+             z[t <= n] = if t == 0 then 1 else z[t - 1] * y[t]
+     sum(y) * a[n] }",
+    // Other axes, free ones and reduced ones.
+    "fn f(x: f64[n, d], w: f64[d, h], u: f64[h, h]) {
+     let rec s[t <= n, j < h] =
+        if t == 0 then 0 else tanh(sum[i](x[t - 1, i] * w[i, j]) + sum[k](u[k, j] * s[t - 1, k]))
+     sum(s[n] * s[n]) }",
+    "fn step(x: f64[d], s: f64[d], u: f64[d, d]) { let z = tanh(u @ s)
+     z * x + z / (1 + sum(z * z)) }
+     fn f(x: f64[n, d], u: f64[d, d], s: f64[d]) {
+     let rec y[t <= n] = if t == 0 then s else step(x[t - 1], y[t - 1], u)
+     sum(y[n] * y[n]) }",
+    "fn f(a: f64[n, 4, d], u: f64[4, d, d]) {
+     let rec z[t < n, q < 4, j < d] = a[t, q, j] + sum[k](u[q, k, j] * h[t, k]),
+             c[t <= n, j < d] = if t == 0 then 0
+                else sigmoid(z[t - 1, 0, j]) * c[t - 1, j] + sigmoid(z[t - 1, 1, j]) * tanh(z[t - 1, 2, j]),
+             h[t <= n, j < d] = if t == 0 then 0 else sigmoid(z[t - 1, 3, j]) * tanh(c[t, j])
+     sum(h[n] * h[n]) }",
+    "fn f(x: f64[n, m], a: f64) { let rec y[i < n, j < m] =
+        if i == 0 || j == 0 then x[i, j] else a * y[i - 1, j] * x[i, j] + sin(y[i, j - 1] - y[i - 1, j - 1])
+     sum(y * y) }",
+    "fn f(u: f64[n, m], k: f64) {
+     let rec h[t <= 2, i < n, j < m] = if t == 0 then u[i, j]
+        else if i == 0 || j == 0 || i == n - 1 || j == m - 1 then h[t - 1, i, j]
+        else h[t - 1, i, j] + k * (h[t - 1, i - 1, j] + h[t - 1, i + 1, j] + h[t - 1, i, j - 1] - h[t - 1, i, j + 1])
+     sum(h[2] ^ 3) }",
+    // A triangular system.
+    "fn f(a: f64[n, n], b: f64[n]) {
+     let rec y[i < n] = (b[i] - sum[j < i](a[i, j] * y[j])) / a[i, i]
+     sum(y * y) }",
+    "fn f(a: f64[n, n]) { let rec c[j < n, i < n] =
+        if i < j then 0 else if i == j then sqrt(a[i, j] + 9 - sum[k < j](c[k, j] ^ 2))
+        else (a[i, j] - sum[k < j](c[k, i] * c[k, j])) / c[j, j]
+     sum(c) }",
+    "fn f(x: f64[n], p: i64[n]) { let rec y[t < n] = if 0 <= p[t] && p[t] < t then sin(y[p[t]]) * x[t] else x[t]
+     sum(y * y) }",
+    // Least distances.
+    "fn f(x: f64[n], y: f64[m]) { let rec d[i <= n, j <= m] =
+        if i == 0 then j * 0.3 else if j == 0 then i * 0.3
+        else min(min(d[i - 1, j], d[i, j - 1]) + 0.3, d[i - 1, j - 1] + (x[i - 1] - y[j - 1]) ^ 2)
+     d[n, m] }",
+    // One for each value of an index, and one in steps of a loop.
+    "fn g(x: f64[n], a: f64) { let rec y[t < n] = if t == 0 then x[t] else a * x[t] + (1 - a) * y[t - 1]
+     y }
+     fn f(x: f64[m, n], a: f64[m]) { let y[i] = g(x[i], a[i])
+     sum(y * y * y) }",
+    "fn g(x: f64[n], a: f64) { let rec y[t < n] = if t == 0 then x[t] else sin(a * x[t] + y[t - 1])
+     sum(y * y) }
+     fn h(x: f64[n], a: f64) = grad[x](g(x, a))
+     fn f(x: f64[m, n], a: f64[m]) { let y[i] = h(x[i], a[i])
+     sum(y * x) }",
+    "fn f(x: f64[n]) { let y = loop s = x, i < 2 {
+        let rec y[t < n] = if t == 0 then s[t] else s[t] * y[t - 1] + x[t]
+        y * s }
+     sum(y * y) }",
+    "fn f(x: f64[n], w: f64) { let rec y[t <= n] = if t == 0 then w else y[t - 1] - 0.1 * slope(y[t - 1], x[t - 1])
+     y[n] }
+     fn slope(w: f64, x: f64) = grad[w]((w - x) ^ 4)",
+    "fn g(x: f64[n], a: f64) { let rec y[t < n] = if t == 0 then x[t] else sin(a * y[t - 1]) * x[t]
+     sum(y * y) }
+     fn f(x: f64[n], a: f64) { let (p, q) = grad[x, a](g(x, a))
+     sum(p * p) * q + jvp[a](g(x, a), a) }",
+    "fn f(x: f64[n]) { let rec y[t < n] = if t == 0 then x[t] else y[t - 1] * x[t]
+     let g = grad[y](sum(y * y * y * x))
+     sum(g) }",
 ];
 
 /// Programs with loops that only `jvp` goes through.
