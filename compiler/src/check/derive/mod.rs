@@ -25,6 +25,7 @@
 //! | `reducers` | shares of what is reduced or scanned |
 //! | `loops` | both for loops |
 //! | `recurrences` | both for recurrences |
+//! | `kept` | slopes of recurrences that are kept in arrays |
 //! | `leaders` | both for running maxima and minima |
 //! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
@@ -34,6 +35,7 @@ mod copy;
 mod forward;
 mod idle;
 mod inverse;
+mod kept;
 mod leaders;
 mod loops;
 mod recurrences;

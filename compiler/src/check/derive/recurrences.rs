@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::packed_option::ReservedValue;
 use grammar::ast::Name;
+use ir::Affine;
 use ir::checked::{Equation, ExprId, IndexId, Kind, Recurrence, RecurrenceId, Type};
-use ir::{Affine, BinaryOp, UnaryOp};
 
 use super::super::Checker;
 use super::super::arena::Here;
@@ -299,8 +299,11 @@ impl Reverse<'_, '_> {
         let back = self.checker.begin_derivatives(of, &arrays, here)?;
         let mut elements = vec![];
         for array in &arrays {
-            elements.push(self.checker.element_at((of, *array), &complete, here)?);
+            let element = self.checker.element_at((of, *array), &complete, here)?;
+            self.kept.add(self.checker, (&element.indices, element.body), complete[*array], &context, here);
+            elements.push(element);
         }
+        let kept = self.kept.clone();
         let own: Vec<Vec<IndexId>> =
             self.checker.arena.out.recurrences[back].equations.iter().map(|e| e.indices.clone()).collect();
         let open = self.checker.arena.ends.open.clone();
@@ -321,6 +324,7 @@ impl Reverse<'_, '_> {
                 })
                 .collect();
             let mut later = Reverse::new(self.checker, vec![complete[*array]]);
+            later.kept = kept.clone();
             if let Some((axes, value)) = later.by_readers(complete[*array], &seeds, here)? {
                 let value = self.checker.at_indices(value, &axes, &own[within], here)?;
                 total = self.checker.plus(total, value, here);
@@ -376,8 +380,7 @@ impl Reverse<'_, '_> {
             return Some(None);
         }
         for share in &mut shares {
-            let own = readers.iter().map(|(element, _)| &element.indices).find(|own| share.context.starts_with(own));
-            share.value = self.keep_factors(share, own.map_or(&[], Vec::as_slice), here)?;
+            share.value = self.in_branch(share, here)?;
         }
         let derivative = self.array(array, &shares, here)?;
         if let Kind::Comprehension { indices, body } = self.checker.arena.out.exprs[derivative].kind.clone() {
@@ -389,82 +392,13 @@ impl Reverse<'_, '_> {
         Some(Some((axes, self.checker.arena.element(derivative, at, here))))
     }
 
-    /// The value of a share with the factors of derivatives in arrays, where they take more than a
-    /// little arithmetic: every element that is computed from it would compute them again.
-    fn keep_factors(&mut self, share: &Share, own: &[IndexId], here: Here) -> Option<ExprId> {
+    /// The value of a share, as a whole in the branch of that: its condition may say which
+    /// derivatives are earlier.
+    fn in_branch(&mut self, share: &Share, here: Here) -> Option<ExprId> {
+        if share.guard == here.guard {
+            return Some(share.value);
+        }
         let place = Here { guard: share.guard, ..here };
-        let (mut pending, mut seen, mut known) = (vec![share.value], BTreeSet::new(), BTreeMap::new());
-        while let Some(id) = pending.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let arena = &self.checker.arena;
-            let free = arena.free(id).to_vec();
-            let is_outer = |index: &IndexId| arena.ends.open.contains(index);
-            if !arena.reads_earlier(id)
-                && free.iter().any(|index| own.contains(index))
-                && free.iter().all(|index| own.contains(index) || is_outer(index))
-                && self.checker.is_costly(id)
-            {
-                let axes: Vec<IndexId> = own.iter().copied().filter(|index| free.contains(index)).collect();
-                let guard = self.checker.arena.out.exprs[id].guard;
-                let of = Share { of: Part::Whole, value: id, context: share.context.clone(), guard };
-                let value = self.leave(&of, id, own, here);
-                let mut copies = Place::new(BTreeMap::new(), here.guard, here);
-                let copied = self.checker.copied_indices(&axes, &mut copies)?;
-                let value = self.checker.copy(value, &mut copies)?;
-                let factors = self.checker.arena.comprehension(copied, value, here);
-                let at = axes.iter().map(|index| Affine::index(*index)).collect();
-                known.insert(id, self.checker.arena.element(factors, at, place));
-            } else if arena.reads_earlier(id) || is_arithmetic(&arena.out.exprs[id].kind) {
-                arena.out.for_each_operand(&arena.out.exprs[id].kind, |operand| pending.push(operand));
-            }
-        }
-        // The copy stands in the branch of the share as a whole: its condition may say which
-        // derivatives are earlier.
-        let nodes: Vec<ExprId> = own.iter().map(|index| self.checker.arena.index_node(*index, place)).collect();
-        let mut same = Place::new(own.iter().copied().zip(nodes).collect(), share.guard, place);
-        same.known = known;
-        self.checker.copy(share.value, &mut same)
+        self.checker.same_indices(share.value, &share.context, BTreeMap::new(), place)
     }
-}
-
-impl Checker<'_> {
-    /// Whether a scalar takes more than loads and a little arithmetic.
-    fn is_costly(&self, id: ExprId) -> bool {
-        let (mut pending, mut seen) = (vec![id], BTreeSet::new());
-        while let Some(id) = pending.pop() {
-            let kind = &self.arena.out.exprs[id].kind;
-            let is_one = matches!(
-                kind,
-                Kind::Math(..)
-                    | Kind::Reduce { .. }
-                    | Kind::Contract { .. }
-                    | Kind::Loop { .. }
-                    | Kind::Binary(BinaryOp::Div, ..)
-                    | Kind::Unary(UnaryOp::Sqrt, _)
-            );
-            if is_one {
-                return true;
-            }
-            if is_arithmetic(kind) && seen.insert(id) {
-                self.arena.out.for_each_operand(kind, |operand| pending.push(operand));
-            }
-        }
-        false
-    }
-}
-
-/// Whether a node is a scalar that other scalars alone give.
-fn is_arithmetic(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Unary(..)
-            | Kind::Binary(..)
-            | Kind::Compare(..)
-            | Kind::Fma(..)
-            | Kind::Cast(_)
-            | Kind::Math(..)
-            | Kind::If { .. }
-    )
 }

@@ -9,6 +9,7 @@ use ir::{Affine, ReduceOp};
 use super::super::Checker;
 use super::super::arena::Here;
 use super::copy::Place;
+use super::kept::Kept;
 use super::table::Slope;
 
 /// A part of the derivative of a node, from one of its users.
@@ -43,12 +44,21 @@ pub(super) struct Reverse<'c, 'a> {
     shares: BTreeMap<ExprId, Vec<Share>>,
     /// The conditions of branches, and whether they hold there.
     pub branches: BTreeMap<GuardId, (ExprId, bool)>,
+    /// The elements with slopes that are kept.
+    pub kept: Kept,
 }
 
 impl<'c, 'a> Reverse<'c, 'a> {
     /// A derivative in some nodes.
     pub fn new(checker: &'c mut Checker<'a>, of: Vec<ExprId>) -> Self {
-        Reverse { checker, of, active: BTreeMap::new(), shares: BTreeMap::new(), branches: BTreeMap::new() }
+        Reverse {
+            checker,
+            of,
+            active: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            branches: BTreeMap::new(),
+            kept: Kept::default(),
+        }
     }
 
     /// The derivative of a scalar in each of the nodes.
@@ -279,6 +289,7 @@ impl<'c, 'a> Reverse<'c, 'a> {
                         self.checker.not_derived(id, "this function");
                         return None;
                     }
+                    let slope = self.kept_slope(slope, context, here)?;
                     let value = self.checker.follow(slope, derivative, here);
                     self.share(operand, Part::Whole, value, context, here.guard);
                 }

@@ -300,6 +300,26 @@ fn the_derivative_of_a_sum_by_key_reads_at_the_key() {
     assert_eq!(compiler::written::write(&gradient).unwrap(), expected);
 }
 
+/// On the way back through a recurrence each function of an element is computed once, or not at
+/// all where the element itself says what it is.
+#[test]
+fn slopes_of_a_recurrence_are_computed_once() {
+    let count = |function: &str, slope: &str| {
+        let source = format!(
+            "fn f(x: f64[n, d], w: f64[d, h], u: f64[h, h]) {{
+                let rec s[t <= n, j < h] = if t == 0 then 0
+                    else {function}(sum[i](x[t - 1, i] * w[i, j]) + sum[k](u[k, j] * s[t - 1, k]))
+                sum(s[n] * s[n])
+            }}
+            fn g(x: f64[n, d], w: f64[d, h], u: f64[h, h]) = grad[x, w, u](f(x, w, u))"
+        );
+        let program = compile(&checked(&source, "g"), &Options::default()).unwrap().program;
+        program.to_string().matches(&format!("call @{slope}.")).count()
+    };
+    assert_eq!(count("tanh", "tanh"), 1);
+    assert_eq!(count("sin", "cos"), 1);
+}
+
 /// The derivative of `f` in its only parameter, at some numbers.
 fn at(source: &str, dtype: Dtype, numbers: &[f64]) -> (Dtype, Vec<f64>) {
     let source = format!("{source}\nfn gradient(x: {dtype}[n]) = grad[x](f(x))");
