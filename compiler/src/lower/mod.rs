@@ -17,7 +17,8 @@
 //!    guard holds (`emit::Emitter`). So a value that is used twice is computed once, in whichever
 //!    blocks the uses are.
 //! 4. **Equal kernels are merged** (`Lowering::kernel`): an expression that the source repeats, as
-//!    in `(x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))`, is computed once.
+//!    in `(x - mean(x)) / sqrt(mean((x - mean(x)) ^ 2))`, is computed once. So are those that only
+//!    differ in the order of their axes.
 //!
 //! By rules 1 and 3 an expression is evaluated once for each setting of the indices that it
 //! mentions, whether or not the loops over other indices run at all: a check in it may fail
@@ -31,6 +32,7 @@
 //! keyed      reductions by key, which merge elements into tables
 //! reduce     scans and contractions, which have a special form of kernel
 //! sort       sorts, which store elements at their places
+//! turned     equal kernels with their axes in another order
 //! repeat     loops whose steps run kernels
 //! result     operands to output buffers
 //! prune      removal of kernels that no result needs
@@ -46,6 +48,7 @@ mod reduce;
 mod repeat;
 mod result;
 mod sort;
+mod turned;
 
 use std::collections::BTreeMap;
 
@@ -118,8 +121,11 @@ struct Lowering<'a> {
     producers: SecondaryMap<BufferId, Option<KernelId>>,
     /// The buffers of the arrays of each recurrence.
     recurrences: BTreeMap<RecurrenceId, Vec<BufferId>>,
-    /// The temporaries and the kernels that store them.
-    temporaries: BTreeMap<Likeness, Vec<(BufferId, KernelId)>>,
+    /// The temporaries, the kernels that store them, and whether one is worth to be read in another
+    /// order of its axes.
+    temporaries: BTreeMap<Likeness, Vec<(BufferId, KernelId, bool)>>,
+    /// The expressions that are worth it.
+    worth: SecondaryMap<ExprId, bool>,
 }
 
 /// The program to lower, and the results so far.
@@ -208,6 +214,7 @@ impl<'a> Lowering<'a> {
             producers: SecondaryMap::new(),
             recurrences: BTreeMap::new(),
             temporaries: BTreeMap::new(),
+            worth: turned::worth_sharing(checked),
         }
     }
 

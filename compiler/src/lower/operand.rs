@@ -7,6 +7,7 @@ use ir::rewrite::{drop_units, erase_unused, see_axes, simplify};
 use ir::{Affine, ReduceOp, Size};
 
 use super::emit::Emitter;
+use super::turned::turned;
 use super::{Known, LowerError, Lowering};
 
 /// An expression that loads no data is recomputed by each kernel that uses it, up to this number of
@@ -154,9 +155,10 @@ impl Lowering<'_> {
         }
         let free = self.known.facts.free(id).clone();
         let temporary = self.temporary(id, &free)?;
-        let buffer = match kind {
+        let element = match kind {
             Kind::Reduce { op, over, body, prefix: Some(prefix), .. } => {
-                self.scan(id, temporary, *op, over, *body, *prefix)?
+                let buffer = self.scan(id, temporary, *op, over, *body, *prefix)?;
+                Element { buffer, view: None, at: plain(&free) }
             }
             Kind::Reduce { op: ReduceOp::Monoid(monoid), over, body, by, .. } if !by.is_empty() => {
                 return self.keyed(id, *monoid, over, by, *body);
@@ -164,14 +166,14 @@ impl Lowering<'_> {
             Kind::Contract { over, left, right } if over.iter().all(|k| self.known.facts.axis(*k).size.is_some()) => {
                 self.contraction(id, temporary, over, [*left, *right])?
             }
-            _ => self.kernel(id, temporary, |k, buffer| {
+            _ => self.element(id, temporary, &free, |k, buffer| {
                 k.parallel(&free, |k| {
                     let value = k.operation(id)?;
                     k.store(buffer, &plain(&free), value)
                 })
             })?,
         };
-        Ok(Operand::Element(Element { buffer, view: None, at: plain(&free) }))
+        Ok(Operand::Element(element))
     }
 
     /// Lowers an array that can stand apart.
@@ -304,6 +306,35 @@ impl Lowering<'_> {
         buffer: Buffer,
         fill: impl FnOnce(&mut Emitter<'_>, BufferId) -> Result<(), LowerError>,
     ) -> Result<BufferId, LowerError> {
+        Ok(self.merged(id, buffer, false, fill)?.0)
+    }
+
+    /// The same for a buffer with an axis for each of some indices: the element at these indices,
+    /// of a temporary that may have its axes in another order.
+    pub fn element(
+        &mut self,
+        id: ExprId,
+        buffer: Buffer,
+        indices: &[IndexId],
+        fill: impl FnOnce(&mut Emitter<'_>, BufferId) -> Result<(), LowerError>,
+    ) -> Result<Element, LowerError> {
+        let (buffer, order) = self.merged(id, buffer, true, fill)?;
+        let at = match order {
+            Some(order) => order.into_iter().map(|axis| Affine::index(indices[axis])).collect(),
+            None => plain(indices),
+        };
+        Ok(Element { buffer, view: None, at })
+    }
+
+    /// The buffer that a kernel stores, or one that an equal kernel does. If the other one has its
+    /// axes in another order, which must be allowed: for each of these the axis here.
+    fn merged(
+        &mut self,
+        id: ExprId,
+        buffer: Buffer,
+        turns: bool,
+        fill: impl FnOnce(&mut Emitter<'_>, BufferId) -> Result<(), LowerError>,
+    ) -> Result<(BufferId, Option<Vec<usize>>), LowerError> {
         let here = self.target.program.buffers.next_key();
         let origin = self.known.checked.exprs[id].origin;
         let mut emitter = Emitter::new(&self.known, &mut self.target);
@@ -311,26 +342,38 @@ impl Lowering<'_> {
         let mut kernel = emitter.finish(String::new(), origin);
         self.tidy(&mut kernel);
         let program = &mut self.target.program;
+        let worth = self.worth[id];
         let alike = self.temporaries.entry((ir::visit::loads(&kernel.body), kernel.values.len())).or_default();
         if buffer.role == Role::Temp {
-            for (other, stored_by) in alike.iter() {
+            for (other, stored_by, _) in alike.iter() {
                 let (there, by) = (&program.buffers[*other], &program.kernels[*stored_by]);
                 if there.dtype == buffer.dtype && there.shape == buffer.shape && by.values == kernel.values {
                     store_to(&mut kernel.body, *other);
                     if by.body == kernel.body {
-                        return Ok(*other);
+                        return Ok((*other, None));
+                    }
+                }
+            }
+            
+            for (other, stored_by, _) in alike.iter().filter(|(_, _, other)| turns && (worth || *other)) {
+                let (there, by) = (&program.buffers[*other], &program.kernels[*stored_by]);
+                if there.dtype == buffer.dtype && by.values == kernel.values {
+                    store_to(&mut kernel.body, *other);
+                    let here = (&kernel.body, buffer.shape.as_slice());
+                    if let Some(order) = turned(here, (&by.body, &there.shape), *other) {
+                        return Ok((*other, Some(order)));
                     }
                 }
             }
             store_to(&mut kernel.body, here);
-            alike.push((here, program.kernels.next_key()));
+            alike.push((here, program.kernels.next_key(), worth));
         }
         // Results already have their final names.
         let name = if buffer.role == Role::Temp { self.unique(&buffer.name) } else { buffer.name };
         kernel.name = name.clone();
         self.target.program.buffers.push(Buffer { name, ..buffer });
         self.producers[here] = Some(self.target.program.push_kernel(kernel));
-        Ok(here)
+        Ok((here, None))
     }
 
     /// Simplifies a kernel that has just been emitted.

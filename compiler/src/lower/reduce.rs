@@ -5,6 +5,7 @@ use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, nest};
 
+use super::operand::Element;
 use super::{LowerError, Lowering};
 
 impl Lowering<'_> {
@@ -62,9 +63,9 @@ impl Lowering<'_> {
         buffer: Buffer,
         over: &[IndexId],
         factors: [ExprId; 2],
-    ) -> Result<BufferId, LowerError> {
+    ) -> Result<Element, LowerError> {
         let free = self.known.facts.free(id).clone();
-        self.kernel(id, buffer, |k, buffer| {
+        self.element(id, buffer, &free, |k, buffer| {
             k.stay_inside();
             let outer = k.bind_box(&free)?;
             let inner = k.bind_box(over)?;

@@ -83,7 +83,7 @@ impl Lowering<'_> {
         self.target.program.body.push(Node::Repeat(Repeat { trips, carried, body }));
         // Kernels after the loop cannot use temporaries that its iterations store.
         for alike in self.temporaries.values_mut() {
-            alike.retain(|(_, kernel)| *kernel < first_kernel);
+            alike.retain(|(_, kernel, _)| *kernel < first_kernel);
         }
         Ok(())
     }
