@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ir::checked::{Checked, Expr, ExprId, Factor, IndexId, Kind, Sorted, Subscript};
-use ir::{BinaryOp, Dtype, Scalar, Size, UnaryOp};
+use ir::checked::{Checked, Expr, ExprId, Extent, Factor, IndexId, Kind, Sorted, Subscript};
+use ir::nest::Requirement;
+use ir::{BinaryOp, Dtype, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::{OTHER_ORDER, PROTECTED, Unwritten, Writer};
 
@@ -105,7 +106,11 @@ impl Writer<'_> {
                 let inner = self.expr(*body)?;
                 let inner = self.with_type(inner, *body);
                 self.scope.truncate(depth);
-                Ok(Text::atom(format!("{}[{}{condition}]({})", op.name(), text.join(", "), inner.text)))
+                let text = format!("{}[{}{condition}]({})", op.name(), text.join(", "), inner.text);
+                match (op, prefix) {
+                    (ReduceOp::Position(_), None) => self.position(text, over),
+                    _ => Ok(Text::atom(text)),
+                }
             }
             Kind::Contract { over, left, right } => self.contraction(over, *left, *right),
             // It has been written as a `let`.
@@ -131,6 +136,31 @@ impl Writer<'_> {
             Kind::State { .. } | Kind::Loop { .. } => Err(Unwritten("a `loop`")),
             Kind::Recurrence { .. } | Kind::Earlier { .. } => Err(Unwritten("a recurrence")),
         }
+    }
+
+    /// A place among elements. There may be none here, which the language would not accept.
+    fn position(&self, text: String, over: &[IndexId]) -> Result<Text, Unwritten> {
+        let mut conditions = vec![];
+        for index in over {
+            let Extent::Affine(end) = &self.checked.indices[*index].extent else { return Err(PROTECTED) };
+            if !end.as_size().is_some_and(|size| self.is_positive(size)) {
+                conditions.push(format!("{} > 0", self.affine(end)?.at_least(SUM)));
+            }
+        }
+        if conditions.is_empty() {
+            return Ok(Text::atom(text));
+        }
+        let text = format!("if {} then {text} else 0", conditions.join(" && "));
+        Ok(Text { text, level: LOOSE, typed: true })
+    }
+
+    /// Whether a size is at least 1, by itself or by what the program requires.
+    fn is_positive(&self, size: &Size) -> bool {
+        let above = |requirement: &Requirement| {
+            let positive = requirement.left.as_constant().is_some_and(|n| n > 0);
+            requirement.right == *size && positive && requirement.unless_empty.is_empty()
+        };
+        size.as_constant().is_some_and(|n| n > 0) || self.checked.requires.iter().any(above)
     }
 
     fn sizes(&self, sizes: &[Size]) -> Result<Vec<String>, Unwritten> {

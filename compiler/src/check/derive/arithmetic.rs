@@ -51,6 +51,18 @@ impl Checker<'_> {
 
     /// `a + b`
     pub(super) fn plus(&mut self, a: ExprId, b: ExprId, here: Here) -> ExprId {
+        // What is 0 under the same condition is added under it.
+        if let (Some((condition, holds, then)), Some((other, same, more))) =
+            (self.selected_part(a), self.selected_part(b))
+            && condition == other
+            && holds == same
+        {
+            let guards = [then, more].map(|id| self.arena.out.exprs[id].guard);
+            if guards[0] == guards[1] {
+                let sum = self.plus(then, more, Here { guard: guards[0], ..here });
+                return self.only_if(condition, sum, holds, here);
+            }
+        }
         match (self.is_zero(a), self.is_zero(b)) {
             (true, _) => b,
             (_, true) => a,

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Type};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
 use super::super::arena::{Branch, Here};
@@ -110,7 +110,19 @@ impl Reverse<'_, '_> {
         checker.leave_open(&open, &mut solving)?;
         let Solving { own, mut place, solved, mut conditions, .. } = solving;
         let copy_of = |index: &IndexId| own.iter().find(|(original, _)| original == index).map(|(_, copy)| *copy);
-        let over = open.iter().filter_map(copy_of).collect();
+        let mut over: Vec<IndexId> = open.iter().filter_map(copy_of).collect();
+        let mut value = value;
+        // A sum of sums is one sum, if no value of the inner one would be computed twice.
+        if !over.is_empty()
+            && let Kind::Reduce { op, over: inner, body, prefix: None, by, .. } = &checker.arena.out.exprs[value].kind
+            && *op == ReduceOp::Monoid(Monoid::Sum)
+            && by.is_empty()
+            && open.iter().all(|index| checker.arena.free(value).contains(index))
+        {
+            let (inner, body) = (inner.clone(), *body);
+            over.extend(checker.copied_indices(&inner, &mut place)?);
+            value = body;
+        }
         for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
             let guard = self.checker.arena.out.exprs[at[axis]].guard;
             let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });

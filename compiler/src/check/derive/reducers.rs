@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ir::checked::{ExprId, IndexId, Kind, Prefix, Sorted, Type};
-use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, ReduceOp, Scalar, Size, UnaryOp};
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Extreme, Monoid, Order, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
 use super::super::arena::Here;
@@ -67,6 +67,12 @@ impl Checker<'_> {
         {
             return self.at_key(index, key, Body { over, filter, value: inner }, here);
         }
+        if filter.is_none()
+            && let Some((condition, true, inner)) = self.selected_part(value)
+            && self.is_by_key(condition, &over)
+        {
+            return self.sum(Body { over, filter: Some(condition), value: inner }, here);
+        }
         if filter.is_some() {
             return self.reduction(reducer("sum")?, Body { over, filter, value }, None, here);
         }
@@ -84,6 +90,14 @@ impl Checker<'_> {
             false => self.reduction(reducer("sum")?, Body { over, filter: None, value }, None, here)?,
         };
         Some(self.multiplied(value, &others, here))
+    }
+
+    /// Whether a condition says that a key of the elements is the value of an index around them.
+    fn is_by_key(&self, condition: ExprId, over: &[IndexId]) -> bool {
+        let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
+        let goes = |id: ExprId| self.arena.free(id).iter().any(|index| over.contains(index));
+        let is_index = |id: ExprId| matches!(self.arena.out.exprs[id].kind, Kind::Index(_)) && !goes(id);
+        is_index(a) && goes(b) || is_index(b) && goes(a)
     }
 
     /// The sum of a value over indices that nothing depends on.
@@ -111,14 +125,21 @@ impl Checker<'_> {
     ) -> Option<Slope> {
         match monoid {
             Monoid::Sum => Some(Slope::One),
-            Monoid::Max | Monoid::Min => self.extreme_slope(id, over, body, here),
+            Monoid::Max => self.extreme_slope((id, Extreme::Greatest), over, body, here),
+            Monoid::Min => self.extreme_slope((id, Extreme::Least), over, body, here),
             Monoid::Prod => self.factor_slope(id, over, body, here),
             Monoid::Any | Monoid::All => Some(Slope::Zero),
         }
     }
 
     /// The slope of a maximum in an element: 1 in the first one that is equal to it.
-    fn extreme_slope(&mut self, id: ExprId, over: &[IndexId], body: ExprId, here: Here) -> Option<Slope> {
+    fn extreme_slope(
+        &mut self,
+        (id, extreme): (ExprId, Extreme),
+        over: &[IndexId],
+        body: ExprId,
+        here: Here,
+    ) -> Option<Slope> {
         let Some(number) = self.row_major(over) else {
             self.not_derived(id, "a maximum over several indices that bound one another");
             return None;
@@ -127,6 +148,17 @@ impl Checker<'_> {
         let own = self.copied_indices(over, &mut place)?;
         let element = self.copy(body, &mut place)?;
         let mine = self.number_node(&number, here);
+        if own.len() == 1 {
+            // Where there are no elements, no slope is asked for.
+            let op = ReduceOp::Position(extreme);
+            let order = match op.depends_on_order(self.arena.dtype(element)) {
+                true => self.arena.order_of(element, own[0]),
+                false => Order::Free,
+            };
+            let kind = Kind::Reduce { op, over: own, body: element, order, prefix: None, by: vec![] };
+            let first = self.arena.node(kind, Type::scalar(Dtype::I64), here);
+            return Some(Slope::Where(self.relation(CompareOp::Eq, mine, first, here)));
+        }
         let theirs = self.copy(mine, &mut place)?;
         let equal = self.relation(CompareOp::Eq, element, id, here);
         let none = self.arena.constant(Scalar::I64(i64::MAX), here);

@@ -281,6 +281,8 @@ impl<'c, 'a> Reverse<'c, 'a> {
         match kind {
             Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::Compare(..) => {}
             Kind::Unary(..) | Kind::Binary(..) | Kind::Fma(..) | Kind::Cast(_) | Kind::Math(..) => {
+                // An operand that stands there twice, as in `x * x`, gets one share.
+                let mut values: Vec<(ExprId, ExprId)> = vec![];
                 for (operand, slope) in self.checker.slopes(id, here)? {
                     if !self.is_active(operand) {
                         continue;
@@ -291,6 +293,12 @@ impl<'c, 'a> Reverse<'c, 'a> {
                     }
                     let slope = self.kept_slope(slope, context, here)?;
                     let value = self.checker.follow(slope, derivative, here);
+                    match values.iter_mut().find(|(other, _)| *other == operand) {
+                        Some((_, sum)) => *sum = self.checker.plus(*sum, value, here),
+                        None => values.push((operand, value)),
+                    }
+                }
+                for (operand, value) in values {
                     self.share(operand, Part::Whole, value, context, here.guard);
                 }
             }
