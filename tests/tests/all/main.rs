@@ -9,6 +9,7 @@ mod ends;
 mod everywhere;
 mod files;
 mod format;
+mod gradients;
 mod house;
 mod kernels;
 mod limits;
