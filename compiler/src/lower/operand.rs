@@ -354,7 +354,7 @@ impl Lowering<'_> {
                     }
                 }
             }
-            
+
             for (other, stored_by, _) in alike.iter().filter(|(_, _, other)| turns && (worth || *other)) {
                 let (there, by) = (&program.buffers[*other], &program.kernels[*stored_by]);
                 if there.dtype == buffer.dtype && by.values == kernel.values {

@@ -15,7 +15,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{Block, Buffer, BufferId, Extent, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
+use ir::nest::{
+    Block, Buffer, BufferId, Extent, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript,
+};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, effects, visit};
 
@@ -107,7 +109,8 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<us
         let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
         for block in outermost.blocks() {
             visit::for_each_statement(block, &mut |statement| {
-                for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer)) {
+                for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer))
+                {
                     let of = mentioned.entry(buffer).or_insert(Some(number));
                     *of = of.filter(|of| *of == number && !dims.is_empty());
                     let at = at.iter().map(|subscript| match subscript {
