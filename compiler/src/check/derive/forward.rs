@@ -88,10 +88,15 @@ impl Forward {
                         let change = checker.follow(slope, change, here);
                         Some(checker.sum_over(change, &over, here)?)
                     }
-                    Some(prefix) if matches!(monoid, Monoid::Max | Monoid::Min) => {
-                        Some(checker.led(&Running { id, monoid, prefix, along: over[0], body }, change, here)?)
+                    Some(prefix) => {
+                        let running = Running { id, monoid, prefix, along: over[0], body };
+                        match monoid {
+                            Monoid::Sum => Some(scanned(checker, prefix, (over[0], change), here)?),
+                            Monoid::Prod => Some(checker.multiplied_up(&running, change, here)?),
+                            Monoid::Max | Monoid::Min => Some(checker.led(&running, change, here)?),
+                            Monoid::Any | Monoid::All => None,
+                        }
                     }
-                    Some(prefix) => Some(scanned(checker, id, monoid, prefix, (over[0], change), here)?),
                 }
             }
             Kind::Reduce { .. } => None,
@@ -181,16 +186,10 @@ fn array(checker: &mut Checker<'_>, indices: &[IndexId], change: ExprId, here: H
 /// The running sum of changes.
 fn scanned(
     checker: &mut Checker<'_>,
-    id: ExprId,
-    monoid: Monoid,
     prefix: Prefix,
     (along, change): (IndexId, ExprId),
     here: Here,
 ) -> Option<ExprId> {
-    if monoid != Monoid::Sum {
-        checker.not_derived(id, "a running product");
-        return None;
-    }
     let mut place = Place::new(BTreeMap::new(), here.guard, here);
     let over = checker.copied_indices(&[along], &mut place)?;
     let body = checker.copy(change, &mut place)?;

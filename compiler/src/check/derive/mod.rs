@@ -27,6 +27,7 @@
 //! | `recurrences` | both for recurrences |
 //! | `kept` | slopes of recurrences that are kept in arrays |
 //! | `leaders` | both for running maxima and minima |
+//! | `products` | both for running products |
 //! | `idle` | maxima that a value does not depend on |
 //! | `inverse` | the derivative of an array from shares of its elements |
 
@@ -38,6 +39,7 @@ mod inverse;
 mod kept;
 mod leaders;
 mod loops;
+mod products;
 mod recurrences;
 mod reducers;
 mod reverse;

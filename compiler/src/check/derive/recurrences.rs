@@ -74,14 +74,20 @@ impl Checker<'_> {
     }
 
     /// A recurrence without bodies, of arrays with some indices.
-    fn begin_recurrence(&mut self, indices: Vec<Vec<IndexId>>) -> RecurrenceId {
+    pub(super) fn begin_recurrence(&mut self, indices: Vec<Vec<IndexId>>) -> RecurrenceId {
         let body = ExprId::reserved_value();
         let equations = indices.into_iter().map(|indices| Equation { indices, body }).collect();
         self.arena.out.recurrences.push(Recurrence { equations, ..Recurrence::default() })
     }
 
     /// Gives a recurrence its bodies. Returns its arrays.
-    fn end_recurrence(&mut self, of: RecurrenceId, bodies: Vec<ExprId>, names: Vec<String>, here: Here) -> Vec<ExprId> {
+    pub(super) fn end_recurrence(
+        &mut self,
+        of: RecurrenceId,
+        bodies: Vec<ExprId>,
+        names: Vec<String>,
+        here: Here,
+    ) -> Vec<ExprId> {
         let mut equations = std::mem::take(&mut self.arena.out.recurrences[of].equations);
         let mut free = BTreeSet::new();
         let mut types = vec![];

@@ -228,10 +228,10 @@ impl Reverse<'_, '_> {
             Monoid::Max | Monoid::Min => {
                 return self.led(&Running { id, monoid, prefix, along, body }, derivative, context, here);
             }
-            Monoid::Prod | Monoid::Any | Monoid::All => {
-                self.checker.not_derived(id, "a running product");
-                return None;
+            Monoid::Prod => {
+                return self.multiplied_up(&Running { id, monoid, prefix, along, body }, derivative, context, here);
             }
+            Monoid::Any | Monoid::All => return Some(()),
         }
         let arena = &mut self.checker.arena;
         let Some(length) = arena.out.indices[prefix.of].extent.as_size().cloned() else {

@@ -39,6 +39,14 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n], w: f64[n, m]) { let y[i, j] = min[k <= i](x[k] * w[k, j])
      let z[i, j] = y[i, j] * x[i]
      sum(z) }",
+    "fn f(x: f64[n]) { let y[i < n] = max[k < i](sin(7 * x[k]))
+     let z[i < n] = if i > 0 then y[i] * x[i] else 0
+     sum(z * z) }",
+    "fn f(x: f64[n]) { let y[i < n] = min[i < k < n](sin(7 * x[k]))
+     let z[i < n] = if i < n - 1 then y[i] * x[i] else 0
+     sum(z * z) }",
+    "fn f(x: f64[n]) { let y[i] = max[i <= k < n](x[k] * x[k])
+     sum(y * y * x) }",
     "fn f(x: f64[n]) { let y[i] = sum[k <= i](x[k] * x[i])
      sum(y * y) }",
     "fn f(x: f64[n]) { let y[i < n] = if i > 0 then x[i - 1] * x[i] else 1
@@ -172,8 +180,23 @@ pub const LOOPS: &[&str] = &[
      sum(a * b) }",
 ];
 
-/// Programs with recurrences, which are not written as text.
+/// Programs with recurrences, or with derivatives that are some, which are not written as text.
 pub const RECURRENCES: &[&str] = &[
+    // Running products.
+    "fn f(x: f64[n], w: f64[n]) { let y[i] = prod[k <= i](x[k] * w[k] + 0.3)
+     sum(y * w) }",
+    "fn f(x: f64[n]) { let y[i < n] = prod[k < i](x[k] * 2)
+     sum(y * x) }",
+    "fn f(x: f64[n]) { let y[i] = prod[i <= k < n](sin(x[k]) + 1)
+     sum(y * x) }",
+    "fn f(x: f64[n]) { let y[i < n] = prod[i < k < n](x[k])
+     sum(y * sin(x)) }",
+    "fn f(x: f64[n], w: f64[n, m]) { let y[i, j] = prod[k <= i](x[k] + w[k, j])
+     let z[i, j] = y[i, j] * x[i]
+     sum(z) }",
+    // Products with factors that are 0.
+    "fn f(x: f64[n]) { let y[i] = prod[k <= i](x[k] - x[n / 2])
+     sum(y * x) + sum[i](prod[k < i](x[k] - x[n / 2]) * sin(x[i])) }",
     "fn f(x: f64[n], a: f64) { let rec y[t < n] = if t == 0 then x[t] else a * x[t] + (1 - a) * y[t - 1]
      sum(y * y) }",
     "fn f(x: f64[n], a: f64) where n > 0 { let rec y[t < n] = if t == 0 then x[t] else sin(a * y[t - 1] + x[t])
