@@ -101,7 +101,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::{self, File, ModuleId, Span};
 use grammar::{Diagnostic, MAX_ERRORS};
-use ir::checked::{Checked, ExprId};
+use ir::checked::{Checked, ExprId, LoopId};
 use ir::{Dtype, Origin};
 
 use arena::Arena;
@@ -306,6 +306,8 @@ struct Checker<'a> {
     untyped: AllUntyped<'a>,
     /// The value that each state of a loop begins with.
     first_states: BTreeMap<ExprId, ExprId>,
+    /// The loops over blocks of steps of others, and over the steps that these leave.
+    blocks: BTreeSet<LoopId>,
     /// The values with a conversion in the source.
     conversions: BTreeSet<ExprId>,
     /// The requirements of the call so far.
@@ -328,6 +330,7 @@ impl<'a> Checker<'a> {
             scope: Scope::default(),
             untyped: AllUntyped::default(),
             first_states: BTreeMap::new(),
+            blocks: BTreeSet::new(),
             conversions: BTreeSet::new(),
             requirements: Requirements::default(),
             accesses: Accesses::default(),

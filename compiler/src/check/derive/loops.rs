@@ -91,7 +91,7 @@ impl Checker<'_> {
 
     /// Adds a state to a loop, of the type of a value and named after it; its next value is the
     /// state itself until it is set.
-    fn more_state(&mut self, of: LoopId, first: ExprId, name: Option<String>, here: Here) -> ExprId {
+    pub(super) fn more_state(&mut self, of: LoopId, first: ExprId, name: Option<String>, here: Here) -> ExprId {
         let (number, ty) = (self.arena.out.loops[of].states.len(), self.arena.ty(first).clone());
         let current = self.arena.node(Kind::State { of, number }, ty, here);
         self.arena.out.exprs[current].name = name;
@@ -133,7 +133,7 @@ impl Checker<'_> {
     }
 
     /// A last state of a loop. It comes behind all that the steps compute.
-    fn last_state(&mut self, (of, step): (LoopId, IndexId), number: usize, here: Here) -> ExprId {
+    pub(super) fn last_state(&mut self, (of, step): (LoopId, IndexId), number: usize, here: Here) -> ExprId {
         let ty = self.arena.ty(self.arena.out.loops[of].states[number].current).clone();
         self.arena.node(Kind::Loop { of, number, step: [step] }, ty, here)
     }
@@ -265,6 +265,12 @@ impl Reverse<'_, '_> {
             _ => None,
         };
         let last = self.of_one(number_of, (id, derivative), &mut context)?;
+        if let Some(states) = self.checker.in_blocks(of, &steps, here)? {
+            for (number, derivative) in last {
+                self.share(states[number], Part::Whole, derivative, &context, here.guard);
+            }
+            return Some(());
+        }
         let needed: BTreeSet<usize> = last.keys().flat_map(|number| &states[*number].needs).copied().collect();
         let nexts: Vec<ExprId> = needed.iter().map(|number| states[*number].next).collect();
         let outside = self.outside(&nexts, id, here);

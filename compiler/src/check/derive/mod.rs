@@ -24,6 +24,7 @@
 //! | `forward` | `jvp`: changes, from operands to users |
 //! | `reducers` | shares of what is reduced or scanned |
 //! | `loops` | both for loops |
+//! | `blocks` | long loops as loops over blocks of steps |
 //! | `recurrences` | both for recurrences |
 //! | `kept` | slopes of recurrences that are kept in arrays |
 //! | `leaders` | both for running maxima and minima |
@@ -32,6 +33,7 @@
 //! | `inverse` | the derivative of an array from shares of its elements |
 
 mod arithmetic;
+mod blocks;
 mod copy;
 mod forward;
 mod idle;

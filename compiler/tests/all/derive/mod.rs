@@ -320,6 +320,41 @@ fn slopes_of_a_recurrence_are_computed_once() {
     assert_eq!(count("sin", "cos"), 1);
 }
 
+/// The way back through a long loop keeps the states that blocks of steps begin with, and those of
+/// one block: neither its memory nor its loads and stores grow as those of all states would.
+#[test]
+fn the_way_back_through_a_long_loop_goes_by_blocks() {
+    let source = "fn f(x: f64[n], z: f64[s]) {
+        let (y, v) = loop y = x, v = x, t < s { (y + 0.1 * v + z[t], v - 0.1 * sin(y)) }
+        sum(y * v)
+    }
+    fn g(x: f64[n], z: f64[s]) = grad[x](f(x, z))";
+    let program = compile(&checked(source, "g"), &Options::default()).unwrap().program;
+    let peak = compiler::plan::peak::Peak::of(&program);
+    let bytes = |n: i64, s: i64| {
+        let value = |symbol: ir::SymbolId| if program.symbols[symbol].name == "n" { n } else { s };
+        peak.at(&|size: &Size| size.eval(&value).unwrap(), 1)
+    };
+    // Two states of 1000 numbers for each block of 32 steps, in two arrays that take turns, and what
+    // the program is given.
+    let (short, long) = (bytes(1000, 3200), bytes(1000, 6400));
+    assert!(long - short <= 100 * 2 * 2 * 8 * 1000 + 3200 * 8, "{short} {long}");
+    let passes = |s: usize| {
+        let zeros = |count: usize| Array::from_scalars(Dtype::F64, &[count], &vec![Scalar::F64(0.1); count]).unwrap();
+        let inputs = [zeros(2), zeros(s)];
+        let borrowed: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+        let outcome = interp::nest::run(&program, &borrowed).unwrap();
+        outcome
+            .traffic
+            .iter()
+            .flat_map(|kernel| kernel.values())
+            .map(|traffic| traffic.loads + traffic.stores)
+            .sum::<u64>()
+    };
+    let (short, long) = (passes(320), passes(640));
+    assert!(long < 2 * short + short / 10, "{short} {long}");
+}
+
 /// The derivative of `f` in its only parameter, at some numbers.
 fn at(source: &str, dtype: Dtype, numbers: &[f64]) -> (Dtype, Vec<f64>) {
     let source = format!("{source}\nfn gradient(x: {dtype}[n]) = grad[x](f(x))");

@@ -133,6 +133,15 @@ pub const LOOPS: &[&str] = &[
      a * b }",
     "fn g(x: f64) = loop y = x, t < 3 { sin(y) * x }
      fn f(x: f64) = jvp[x](g(x), x) * x",
+    // Long ones, whose states are kept in blocks.
+    "fn f(x: f64, a: f64) = loop y = x, t < 70 { sin(y) * a + x * f64(t) * 0.01 }",
+    "fn f(x: f64[n], w: f64[n], z: f64[17 * n]) {
+     let (y, v) = loop y = x, v = w, t < 17 * n { (y + 0.1 * v + z[t], v - 0.1 * (sin(y) + w * v)) }
+     sum(y * v) }",
+    "fn f(x: f64[n], a: f64[n, m]) { let y[i] = loop p = x[i], t < 65 { sin(p) * a[i, t % m] }
+     sum(y * y) }",
+    "fn g(x: f64, n: i64) where n >= 0 = loop y = x, t < 40 * n { sin(y * 2) * x }
+     fn f(x: f64[n], k: i64[n]) where n > 0 = g(x[0], n) + grad[x](sum(x) * g(x[0], 2))[0]",
     "fn f(x: f64) { let (a, _) = loop a = 1, b = x, t < 4 { (b, a * x) }
      a }",
     "fn f(x: f64, y: f64) { let (a, k) = loop a = x, k = 0, t < 4 { (if k % 2 == 0 then a * y else sin(a), k + 1) }
