@@ -335,8 +335,8 @@ fn the_way_back_through_a_long_loop_goes_by_blocks() {
         let value = |symbol: ir::SymbolId| if program.symbols[symbol].name == "n" { n } else { s };
         peak.at(&|size: &Size| size.eval(&value).unwrap(), 1)
     };
-    // Two states of 1000 numbers for each block of 32 steps, in two arrays that take turns, and what
-    // the program is given.
+    // Two states of 1000 numbers for each block of 32 steps, in two arrays that take turns, and
+    // what the program is given.
     let (short, long) = (bytes(1000, 3200), bytes(1000, 6400));
     assert!(long - short <= 100 * 2 * 2 * 8 * 1000 + 3200 * 8, "{short} {long}");
     let passes = |s: usize| {
