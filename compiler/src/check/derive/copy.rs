@@ -25,7 +25,8 @@ pub(super) struct Place {
     pub here: Here,
     /// The copies so far, each with the values of the indices that the original mentions.
     copies: BTreeMap<(ExprId, Vec<ExprId>), ExprId>,
-    branches: BTreeMap<GuardId, GuardId>,
+    /// The branches so far, each with the copies of the branch around it and of its condition.
+    branches: BTreeMap<(GuardId, GuardId, Option<ExprId>), GuardId>,
     /// The loops so far, likewise, each with the index that numbers its steps.
     pub loops: BTreeMap<(LoopId, Vec<ExprId>), (LoopId, IndexId)>,
     /// The values of states within a step.
@@ -69,11 +70,18 @@ impl Checker<'_> {
             return Some(*known);
         }
         let inside = self.is_inside(self.arena.out.exprs[id].guard, place.base);
-        let mentioned = self.arena.free(id).iter().filter_map(|index| place.values.get(index).copied());
-        let key = (id, mentioned.collect::<Vec<_>>());
-        if !inside && key.1.is_empty() {
+        let value = |index: &IndexId| place.values.get(index).copied();
+        let mut mentioned: Vec<ExprId> = self.arena.free(id).iter().filter_map(value).collect();
+        // A copy stands in a copy of its branch, which depends on the indices of the condition.
+        let guards = self.arena.guards(self.arena.out.exprs[id].guard);
+        for guard in guards.take_while(|guard| !self.arena.out.within(place.base, *guard)) {
+            let condition = self.arena.branches(guard).next().and_then(|branch| branch.condition);
+            mentioned.extend(condition.iter().flat_map(|(condition, _)| self.arena.free(*condition)).filter_map(value));
+        }
+        if !inside && mentioned.is_empty() {
             return Some(id);
         }
+        let key = (id, mentioned);
         if let Some(copy) = place.copies.get(&key) {
             return Some(*copy);
         }
@@ -253,11 +261,8 @@ impl Checker<'_> {
 
     /// The branch of a copy.
     pub(super) fn copied_branch(&mut self, guard: GuardId, place: &mut Place) -> Option<GuardId> {
-        if !self.is_inside(guard, place.base) {
+        if self.arena.out.within(place.base, guard) {
             return Some(place.here.guard);
-        }
-        if let Some(copy) = place.branches.get(&guard) {
-            return Some(*copy);
         }
         let outer = self.copied_branch(self.arena.out.guards[guard], place)?;
         let branch = self.arena.branches(guard).next().cloned().unwrap_or_default();
@@ -265,8 +270,13 @@ impl Checker<'_> {
             Some((condition, holds)) => Some((self.copy(condition, place)?, holds)),
             None => None,
         };
+        // The condition depends on the values of indices, so a branch may have several copies.
+        let key = (guard, outer, condition.map(|(condition, _)| condition));
+        if let Some(copy) = place.branches.get(&key) {
+            return Some(*copy);
+        }
         let copy = self.arena.branch(outer, Branch { condition, ..branch });
-        place.branches.insert(guard, copy);
+        place.branches.insert(key, copy);
         Some(copy)
     }
 

@@ -15,6 +15,7 @@ use super::loops::Changed;
 use super::table::Slope;
 
 /// The changes of nodes.
+#[derive(Clone)]
 pub(super) struct Forward {
     /// Those that are known. `None` stands for no change.
     pub changes: BTreeMap<ExprId, Option<ExprId>>,

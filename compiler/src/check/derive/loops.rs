@@ -200,7 +200,8 @@ impl Forward {
                 }
                 self.changes.insert(state.current, changes[number]);
             }
-            let before = self.changes.clone();
+            // All that was found for fewer states that change, loops inside the step among it.
+            let before = self.clone();
             let mut nexts = vec![];
             for state in &states {
                 nexts.push(self.change(checker, state.next)?);
@@ -211,7 +212,7 @@ impl Forward {
                 return Some(self.closed(checker, (copy, step), &changes, &nexts, here));
             }
             found.into_iter().for_each(|number| grows[number] = true);
-            self.changes = before;
+            *self = before;
         }
     }
 

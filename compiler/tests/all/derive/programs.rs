@@ -52,6 +52,9 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n]) { let y[i < n] = if i > 0 then x[i - 1] * x[i] else 1
      sum(y * y) }",
     "fn f(x: f64[n]) = sum(if x > 0.5 then x * x else sin(x))",
+    // The branch of another index than the one around the access.
+    "fn f(x: f64[n, 2], y: f64[3]) { let d[i < n] = min[r < 3](if r >= 1 then x[i, r - 1] + y[r] else 2)
+     sum(d) }",
     "fn f(x: f64[n]) = sum[i where x[i] > 0.5](x[i] ^ 2)",
     "fn f(x: f64[n], k: i64[n]) { let s[c < 3] = sum[i where k[i] == c](x[i] * x[i])
      sum(s * s) }",
@@ -158,6 +161,8 @@ pub const LOOPS: &[&str] = &[
      sum(y * y) }",
     "fn f(x: f64[n]) { let y = loop y = x, t < 2 { loop z = y, s < 3 { z * x + y } }
      sum(y) }",
+    // The step decides that the state depends on the value, and so does that of the inner loop.
+    "fn f(x: f64) = loop y = 0.5, t < 3 { loop z = y, s < 2 { z * x } }",
     "fn f(x: f64[n]) { let y = loop y = x, t < 3 { if t > 1 then y * x else sin(y) }
      sum(y) }",
     "fn f(x: f64[n]) { let y[i] = x[i] * 2
@@ -302,6 +307,8 @@ pub const RECURRENCES: &[&str] = &[
 
 /// Programs with loops that only `jvp` goes through.
 pub const FORWARD: &[&str] = &[
+    "fn f(x: f64[n]) { let y[i] = loop y = 0.5, t < 3 { loop z = y + f64(t), s <= t { z * x[i] + f64(s) } }
+     sum(y) }",
     "fn f(x: f64) = loop y = x while y < 5 { y * y + 1 }",
     "fn f(x: f64[n]) { let y[i] = loop y = x[i], t < 9 while y < 5 { y * y + x[i] }
      sum(y) }",
