@@ -14,6 +14,7 @@
 //! | [`numpy`] | programs that are compared with NumPy instead |
 //! | [`case`] | one program, its data, an engine and a way to fuse: judged, saved and run again |
 //! | [`judge`] | the properties that a case must have |
+//! | [`derived`] | derivatives of generated programs |
 //! | [`variation`] | changes of a program that must not change its results (metamorphic tests) |
 //! | [`worker`], [`supervisor`] | judging in processes of their own, since wrong code may crash them |
 //! | [`campaign`], [`tally`] | many cases, and their coverage |
@@ -23,6 +24,7 @@
 
 pub mod campaign;
 pub mod case;
+pub mod derived;
 pub mod emulated;
 pub mod engines;
 pub mod generate;

@@ -3,6 +3,7 @@
 mod blocks;
 mod cancelled;
 mod cuda_c;
+mod derivatives;
 mod differential;
 mod docs;
 mod ends;

@@ -116,6 +116,14 @@ impl fmt::Debug for Recipe {
     }
 }
 
+impl Program {
+    /// The entry's parameters as the source writes them.
+    #[must_use]
+    pub fn heads(&self) -> Vec<String> {
+        self.params.iter().map(|param| format!("{}: {}", param.name, type_text(param.ty, &param.shape))).collect()
+    }
+}
+
 impl Recipe {
     /// A recipe at random.
     pub fn drawn(seed: u64) -> Recipe {
