@@ -7,14 +7,14 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::sys;
+use cudarc::driver::{DriverError, sys};
 
 use super::cache::Cache;
 use super::clock::Clock;
 use super::code::Code;
 use super::error::Error;
 use super::gpu::Gpu;
-use crate::ptx::{Device, Facts, Launch};
+use crate::ptx::{Device, Facts, Launch, TensorMap};
 
 /// A program's kernels on a device.
 pub struct Loaded {
@@ -61,23 +61,62 @@ impl Drop for Recording {
     }
 }
 
-/// The arguments of a launch in one block of memory, which holds the parameters of its kernel one
-/// after another. A kernel of ours has a single one; one of another compiler has one for each.
-struct Arguments {
-    first: *mut c_void,
+/// The parameters of a launch in one block of memory, one after another. A kernel of ours has a
+/// single one and its tensor maps; one of another compiler has one for each argument.
+struct Parameters {
+    memory: Vec<u8>,
     bytes: usize,
 }
 
-impl Arguments {
-    fn of(launch: &Launch<'_>) -> Arguments {
-        Arguments { first: launch.arguments.as_ptr().cast_mut().cast(), bytes: launch.arguments.len() }
+impl Parameters {
+    fn of(launch: &Launch<'_>, gpu: &Gpu) -> Result<Parameters, Error> {
+        let memory = launch.parameters(|map| encoded(map).map_err(gpu.failed("describe an array")))?;
+        let bytes = memory.len();
+        Ok(Parameters { memory, bytes })
     }
 
     /// The options of a launch that say where they are, as long as these are.
     fn extra(&mut self) -> [*mut c_void; 5] {
         let [end, pointer, size] = [0, 1, 2].map(std::ptr::without_provenance_mut);
-        [pointer, self.first, size, (&raw mut self.bytes).cast(), end]
+        [pointer, self.memory.as_mut_ptr().cast(), size, (&raw mut self.bytes).cast(), end]
     }
+}
+
+/// A tensor map as the device's copies read it.
+fn encoded(map: &TensorMap) -> Result<[u8; 128], DriverError> {
+    use sys::CUtensorMapDataType_enum as Kind;
+    let kind = match map.width {
+        8 => Kind::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+        4 => Kind::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+        2 => Kind::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+        _ => Kind::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    };
+    let steps = vec![1; map.counts.len()];
+    let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
+    // SAFETY: each list has an entry for each dimension, `strides` one less. The map is as long and
+    // as aligned as its type says. Nothing at the address is read.
+    let done = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &raw mut encoded,
+            kind,
+            u32::try_from(map.counts.len()).unwrap_or(0),
+            std::ptr::without_provenance_mut(usize::try_from(map.address).unwrap_or(0)),
+            map.counts.as_ptr(),
+            map.strides.as_ptr(),
+            map.sides.as_ptr(),
+            steps.as_ptr(),
+            sys::CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B,
+            sys::CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    done.result()?;
+    let mut bytes = [0; 128];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    Ok(bytes)
 }
 
 impl Loaded {
@@ -107,8 +146,8 @@ impl Loaded {
     fn add(&mut self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
         let mut before: Option<sys::CUgraphNode> = None;
         for launch in launches {
-            let mut arguments = Arguments::of(launch);
-            let mut extra = arguments.extra();
+            let mut parameters = Parameters::of(launch, &self.gpu)?;
+            let mut extra = parameters.extra();
             let node = sys::CUDA_KERNEL_NODE_PARAMS {
                 func: self.function(launch)?,
                 gridDimX: launch.blocks,
@@ -177,8 +216,8 @@ impl Device for Loaded {
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Error> {
         self.gpu.enter()?;
         let function = self.function(launch)?;
-        let mut arguments = Arguments::of(launch);
-        let mut extra = arguments.extra();
+        let mut parameters = Parameters::of(launch, &self.gpu)?;
+        let mut extra = parameters.extra();
         let (stream, none) = (self.gpu.stream, std::ptr::null_mut());
         let Launch { blocks, threads, shared, .. } = *launch;
         // SAFETY: the function belongs to a loaded module, and takes parameters of this many bytes,

@@ -62,7 +62,7 @@ impl Builder {
         body.append(&mut self.body);
         let (shared, local) = (self.shared.most, self.local.most);
         let registers = self.registers;
-        Function { name, arguments, threads, cluster: None, resident: None, shared, local, registers, body }
+        Function { name, arguments, maps: 0, threads, cluster: None, resident: None, shared, local, registers, body }
     }
 
     pub(super) fn reg(&mut self, class: Class) -> Reg {
@@ -239,6 +239,38 @@ impl Builder {
     /// Multiplies two fragments and accumulates into `sum`.
     pub(super) fn multiply(&mut self, factors: Factors, sum: [Reg; 4], a: [Reg; 4], b: [Reg; 2]) {
         self.push(Op::Multiply { factors, sum, a, b });
+    }
+
+    /// Makes an arrival barrier for this many threads.
+    pub(super) fn init_arrivals(&mut self, at: Address, count: u32) {
+        self.push(Op::InitArrivals { at, count });
+    }
+
+    /// Lets bulk copies arrive at the barriers that this thread has made.
+    pub(super) fn fence_arrivals(&mut self) {
+        self.push(Op::FenceArrivals);
+    }
+
+    /// Arrives at a barrier.
+    pub(super) fn arrive(&mut self, at: Address) {
+        self.push(Op::Arrive { at });
+    }
+
+    /// Arrives at a barrier that this many bytes of bulk copies come to as well.
+    pub(super) fn arrive_expecting(&mut self, at: Address, bytes: u32) {
+        self.push(Op::ArriveExpecting { at, bytes });
+    }
+
+    /// Whether the phase of a barrier with this parity has ended.
+    pub(super) fn try_wait(&mut self, at: Address, parity: Reg) -> Reg {
+        let to = self.reg(Class::Pred);
+        self.push(Op::TryWait { to, at, parity });
+        to
+    }
+
+    /// Starts to copy a box of a tensor to shared memory.
+    pub(super) fn copy_box(&mut self, to: Address, map: Reg, from: Vec<Reg>, arrivals: Address) {
+        self.push(Op::CopyBox { to, map, from, arrivals });
     }
 
     /// Lets tensor cores see, after the next barrier, the tiles that this thread has written.

@@ -16,11 +16,14 @@ use super::last::{Code, in_last_block};
 use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::state::{ScratchScope, SyncScope};
+use super::tensor_map::TensorView;
 use super::{Math, Target, print};
 use crate::error::{CompileError, check};
 
 /// The block size for threads that cooperate: one thread per lane of the canonical order.
 const COOPERATIVE_THREADS: u32 = 128;
+/// The threads that a multiprocessor runs at once, if they have few registers.
+const THREADS_AT_ONCE: u32 = 2048;
 /// The largest block size.
 const MAX_THREADS: u32 = 1024;
 
@@ -58,6 +61,8 @@ pub(super) struct Variant {
     /// The size of the dynamic shared memory in bytes, except for staging buffers.
     pub(super) more: usize,
     pub(super) arguments: Vec<Argument>,
+    /// The tensor maps that its launches get. It is only for sizes with such maps.
+    pub(super) maps: Vec<TensorView>,
     pub(super) grid: Grid,
     /// The unit that has its own copy of each scratch buffer, and the number of units of a block if
     /// these are columns.
@@ -90,9 +95,9 @@ pub(super) struct Grid {
     pub(super) cluster: u32,
     /// Blocks that take no iterations.
     pub(super) others: i64,
-    /// Whether there are at most as many as the device runs at once, so that each takes several
-    /// iterations.
-    pub(super) at_once: bool,
+    /// If there are at most as many as the device runs at once, so that each takes several
+    /// iterations: the blocks that a multiprocessor runs.
+    pub(super) at_once: Option<u32>,
 }
 
 /// The blocks of a kernel of another compiler.
@@ -125,7 +130,7 @@ impl Grid {
 
     /// A single block.
     fn one() -> Grid {
-        Grid { axes: vec![], cluster: 1, others: 0, at_once: false }
+        Grid { axes: vec![], cluster: 1, others: 0, at_once: None }
     }
 }
 
@@ -176,6 +181,7 @@ impl Module {
             shared: 0,
             more: 0,
             arguments: arguments.to_vec(),
+            maps: vec![],
             grid: Grid { axes: blocks.axes.clone(), others: blocks.others, ..Grid::one() },
             scratch_scope: if blocks.together { ScratchScope::Block } else { ScratchScope::Thread },
             columns: None,
@@ -238,7 +244,8 @@ impl Variant {
     fn new(e: Emitter<'_>, name: String, grid: Grid) -> Variant {
         let scratch_scope = e.mapping.scratch_scope;
         let columns = e.strip_shape.map(|shape| shape.width);
-        Variant { scratch_scope, columns, ..Variant::of(e.finish(name), grid) }
+        let maps = e.maps.clone();
+        Variant { scratch_scope, columns, maps, ..Variant::of(e.finish(name), grid) }
     }
 
     /// A variant with this code, without scratch.
@@ -252,6 +259,7 @@ impl Variant {
             shared,
             more: 0,
             arguments,
+            maps: vec![],
             grid,
             scratch_scope: ScratchScope::Thread,
             columns: None,
@@ -300,7 +308,7 @@ fn and_last(program: &Program, part: &Part, last: &Part, ended: BufferId, name: 
     let first = e.finish(name.clone());
     let second = kernel(program, last, Some(threads)).0.finish(name);
     // Each block counts once, which takes as long as several loads.
-    let grid = Grid { at_once: true, ..grid };
+    let grid = Grid { at_once: Some(THREADS_AT_ONCE / threads), ..grid };
     Variant { scratch_scope, ..Variant::of(in_last_block((&first, &second), ended), grid) }
 }
 
@@ -325,13 +333,14 @@ fn contracted(
     math: Math,
     name: &str,
 ) -> Vec<Variant> {
-    let tiled = Tiled::all(&part.kernel.values, c, math);
+    let tiled = Tiled::all(program, &part.kernel.values, c, math);
     let variants = tiled.iter().map(|tiled| {
         // Epilogues use scratch per element, so each thread needs its own copy.
         let mut e = Emitter::new(program, part, tiled.threads(), ScratchScope::Thread);
         e.block(before);
         e.contract(c, tiled);
-        let variant = Variant::new(e, format!("{name}{}", tiled.suffix()), Grid::each(Some(tiled.counts()), 1));
+        let grid = Grid { at_once: tiled.at_once(), ..Grid::each(Some(tiled.counts()), 1) };
+        let variant = Variant::new(e, format!("{name}{}", tiled.suffix()), grid);
         Variant { more: tiled.more(), target: tiled.target(), fills: tiled.fills(), ..variant }
     });
     variants.collect()

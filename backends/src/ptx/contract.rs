@@ -9,13 +9,13 @@
 
 use ir::build::Values;
 use ir::groups::Groups;
-use ir::nest::{Contraction, Extent, IndexId};
+use ir::nest::{Contraction, Extent, IndexId, Program};
 use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
-use super::epilogue::{Epilogue, StagedAccumulator};
+use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::tensor::TensorUnits;
@@ -57,10 +57,11 @@ pub(super) struct Tiles {
 
 impl Tiled {
     /// The ways to compute a contraction, the fastest first. The last one runs on all devices.
-    pub(super) fn all(values: &Values, c: &Contraction, math: Math) -> Vec<Tiled> {
+    pub(super) fn all(program: &Program, values: &Values, c: &Contraction, math: Math) -> Vec<Tiled> {
         let dtype = values[c.result];
-        let mut multipliers: Vec<Multiplier> =
-            TensorUnits::of(values, c, math).into_iter().map(Multiplier::TensorUnits).collect();
+        let groups = Groups::new(c);
+        let units = TensorUnits::of(program, values, (c, &groups), math);
+        let mut multipliers: Vec<Multiplier> = units.into_iter().map(Multiplier::TensorUnits).collect();
         if multipliers.is_empty() {
             let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
             multipliers.push(Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }));
@@ -123,6 +124,14 @@ impl Tiled {
         match &self.multiplier {
             Multiplier::Threads(_) => false,
             Multiplier::TensorUnits(units) => units.fills(),
+        }
+    }
+
+    /// The blocks of a multiprocessor, if each takes one tile after another.
+    pub(super) fn at_once(&self) -> Option<u32> {
+        match &self.multiplier {
+            Multiplier::Threads(_) => None,
+            Multiplier::TensorUnits(units) => units.at_once(),
         }
     }
 
@@ -194,38 +203,69 @@ pub(super) struct Inner<'c> {
     pub(super) count: Reg,
 }
 
+/// The tiles of a contraction.
+pub(super) struct TileGrid<'t> {
+    groups: &'t Groups,
+    /// The rows and columns of a tile.
+    tile: [i64; 2],
+    /// Whether 32 bits suffice for their number.
+    small: Reg,
+    /// The length of the batch, the number of tiles along each side, and all together.
+    counts: Vec<Reg>,
+    all: Reg,
+    /// The number of rows, columns and inner indices.
+    lengths: [Reg; 3],
+}
+
 impl Emitter<'_> {
     /// Computes the tiles of this block.
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
         self.mapping.resident = Some(tiled.resident());
+        let grid = self.tile_grid(tiled);
+        match &tiled.multiplier {
+            Multiplier::Threads(tiles) => {
+                self.for_each_tile(&grid, |e, sides, inner| e.multiply_by_threads(c, tiles, sides, inner));
+            }
+            Multiplier::TensorUnits(units) => self.multiply_by_tensor_units(c, units, &grid),
+        }
+    }
+
+    fn tile_grid<'t>(&mut self, tiled: &'t Tiled) -> TileGrid<'t> {
         let sizes = tiled.counts();
         let small = self.argument(Argument::Small(sizes.clone()));
         let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
         let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
         let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
-        let Groups { batch, rows, columns, inner } = &tiled.groups;
-        let [down, across, depth] = [rows, columns, inner].map(|dims| self.size(&length(dims)));
+        let Groups { rows, columns, inner, .. } = &tiled.groups;
+        let lengths = [rows, columns, inner].map(|dims| self.size(&length(dims)));
+        TileGrid { groups: &tiled.groups, tile: tiled.tile(), small, counts, all, lengths }
+    }
+
+    /// Emits a loop over the tiles of this block.
+    pub(super) fn for_each_tile(
+        &mut self,
+        grid: &TileGrid<'_>,
+        make: impl FnOnce(&mut Self, [TileSide<'_>; 2], Inner<'_>),
+    ) {
+        let Groups { batch, rows, columns, inner } = grid.groups;
+        let [down, across, depth] = grid.lengths;
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        self.counted(block, all, blocks, |e, number| {
+        self.counted(block, grid.all, blocks, |e, number| {
             // Block 0 takes tile (0, 0), block 1 tile (0, 1), and so on: blocks that run at the
             // same time share rows of the left factor, which stay in the L2 cache.
-            let digits = e.digits(number, &counts, small);
+            let digits = e.digits(number, &grid.counts, grid.small);
             // The first two digits select the tile, the others are the batch.
             for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
                 e.bind(*index, *digit);
             }
-            let [height, width] = tiled.tile();
+            let [height, width] = grid.tile;
             let row = e.b().op2(Opcode::Mul, Type::S64, digits[1], height);
             let column = e.b().op2(Opcode::Mul, Type::S64, digits[0], width);
             let sides = [
                 TileSide { dims: rows, range: TileRange { from: row, count: down } },
                 TileSide { dims: columns, range: TileRange { from: column, count: across } },
             ];
-            let inner = Inner { dims: inner, count: depth };
-            match &tiled.multiplier {
-                Multiplier::Threads(tiles) => e.multiply_by_threads(c, tiles, sides, inner),
-                Multiplier::TensorUnits(units) => e.multiply_by_tensor_units(c, units, sides, inner),
-            }
+            make(e, sides, Inner { dims: inner, count: depth });
         });
     }
 
@@ -378,14 +418,15 @@ impl Emitter<'_> {
         // The four rows of threads in a warp contribute four quads of consecutive rows.
         let run = 4 * QUAD;
         let staged = StagedAccumulator {
-            memory: Operand::Own(Space::Shared),
-            at,
             pitch: tiles.pitch(),
             side,
             rows: ROWS_AT_ONCE,
             run,
             apart: run * tiles.quads,
+            threads: i64::from(THREADS),
+            neighbours: 1,
         };
+        let memory = self.b().op2(Opcode::Add, Type::S64, own, at);
         for quad in 0..tiles.quads {
             let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
             for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
@@ -395,7 +436,8 @@ impl Emitter<'_> {
                 }
             }
             self.b().barrier();
-            self.epilogue_rows(epilogue, &staged, quad * run);
+            let at = StagedAt { memory, row: (quad * run).into(), column: 0 };
+            self.epilogue_rows(epilogue, &staged, &at);
             self.b().barrier();
         }
     }

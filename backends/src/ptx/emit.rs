@@ -20,6 +20,7 @@ use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Sp
 use super::rows::RegisterRow;
 use super::scalar;
 use super::staging::StagingBuffer;
+use super::tensor_map::TensorView;
 use super::state::{Addresses, ExecScope, Mapping, Masks, Scans, ScratchScope, SyncScope};
 use super::unroll::DeferredStore;
 
@@ -57,6 +58,8 @@ pub(super) struct Emitter<'a> {
     scope: Scope<'a>,
     indices: SecondaryMap<IndexId, Option<Reg>>,
     arguments: Vec<Argument>,
+    /// The tensor maps of the kernel, with their addresses.
+    pub(super) maps: Vec<TensorView>,
     /// Arguments that the prologue has loaded.
     loaded: BTreeMap<Argument, Reg>,
     special: BTreeMap<Special, Reg>,
@@ -115,6 +118,7 @@ impl<'a> Emitter<'a> {
             scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
             indices: SecondaryMap::new(),
             arguments: vec![],
+            maps: vec![],
             loaded: BTreeMap::new(),
             special: BTreeMap::new(),
             scratch: BTreeMap::new(),
@@ -145,8 +149,9 @@ impl<'a> Emitter<'a> {
     pub(super) fn finish(self, name: String) -> (super::inst::Function, Vec<Argument>) {
         let bytes = self.arguments.len().max(1) * 8;
         let function = self.builder.finish(name, bytes, self.mapping.threads);
+        let maps = u32::try_from(self.maps.len()).expect("few maps");
         let cluster = (self.mapping.sync_scope == SyncScope::Cluster).then_some(self.mapping.cluster);
-        (super::inst::Function { cluster, resident: self.mapping.resident, ..function }, self.arguments)
+        (super::inst::Function { cluster, maps, resident: self.mapping.resident, ..function }, self.arguments)
     }
 
     // Values, indices and sizes.
@@ -186,6 +191,16 @@ impl<'a> Emitter<'a> {
         self.arguments.push(argument.clone());
         self.loaded.insert(argument, reg);
         reg
+    }
+
+    /// The address of a tensor map, which becomes a kernel argument.
+    pub(super) fn tensor_map(&mut self, view: TensorView) -> Reg {
+        let number = u32::try_from(self.maps.len()).expect("few maps");
+        self.maps.push(view);
+        self.builder.first(|b| {
+            let at = b.mov(Type::U64, Operand::Map(number));
+            b.op(Opcode::Cvta, Type::U64, &[at.into()])
+        })
     }
 
     /// A special register, extended to 64 bits.

@@ -2,17 +2,19 @@
 //! time, and the epilogue runs along these rows, so that its loads and stores are coalesced.
 
 use ir::Dtype;
-use ir::nest::Contraction;
+use ir::linear::Linear;
+use ir::nest::{Contraction, Role, Statement};
 use ir::sabotage::{self, Bug};
 use ir::sched::is_flat;
 
 use super::build::Control;
-use super::contract::{TileRange, TileSide, bytes, held};
-use super::emit::Emitter;
+use super::contract::{Dims, TileRange, TileSide, bytes, held, length};
+use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::Axes;
 use super::scalar;
 use super::state::ExecScope;
+use super::unroll::DeferredStore;
 
 /// The number of elements that a thread processes together, so that their loads overlap.
 const AT_ONCE: i64 = 4;
@@ -26,12 +28,12 @@ pub(super) struct Epilogue<'c> {
     dtype: Dtype,
     rows: (Axes, TileRange),
     columns: (Axes, TileRange),
+    /// The indices of the columns.
+    dims: &'c Dims,
 }
 
-/// Rows of a result tile staged in shared memory.
+/// Rows of a result tile staged in shared memory, and the threads that share them.
 pub(super) struct StagedAccumulator {
-    pub(super) memory: Operand,
-    pub(super) at: i64,
     /// The distance between rows in bytes.
     pub(super) pitch: i64,
     /// The number of elements in a row.
@@ -42,6 +44,17 @@ pub(super) struct StagedAccumulator {
     /// `apart` rows further down.
     pub(super) run: i64,
     pub(super) apart: i64,
+    /// The number of threads, a power of two.
+    pub(super) threads: i64,
+    /// The number of adjacent elements that a thread stores together.
+    pub(super) neighbours: i64,
+}
+
+/// Where staged rows are in shared memory, and which element of the tile is their first.
+pub(super) struct StagedAt {
+    pub(super) memory: Reg,
+    pub(super) row: Operand,
+    pub(super) column: i64,
 }
 
 impl Emitter<'_> {
@@ -50,69 +63,141 @@ impl Emitter<'_> {
         c: &'c Contraction,
         sum: Dtype,
         dtype: Dtype,
-        [rows, columns]: [TileSide<'_>; 2],
+        [rows, columns]: [TileSide<'c>; 2],
     ) -> Epilogue<'c> {
+        let dims = columns.dims;
         let [rows, columns] = [rows, columns].map(|side| (self.axes(side.dims, &c.epilogue), side.range));
-        Epilogue { c, sum, dtype, rows, columns }
+        Epilogue { c, sum, dtype, rows, columns, dims }
     }
 
-    /// Runs the epilogue over the staged rows. They begin with row `first` of the tile. Each thread
-    /// stays in one column.
-    pub(super) fn epilogue_rows(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, first: i64) {
-        let Epilogue { c, sum, columns: (columns, across), .. } = epilogue;
+    /// Runs the epilogue over staged rows. Each thread stays in one column, or in some neighbours.
+    pub(super) fn epilogue_rows(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, at: &StagedAt) {
+        let Epilogue { c, columns: (columns, across), .. } = epilogue;
         let thread = self.special(Special::Tid);
-        let begin = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(staged.side.ilog2()));
-        let column = self.b().op2(Opcode::And, Type::B64, thread, staged.side - 1);
-        let base = self.b().mov(Type::U64, staged.memory);
-        let base = self.b().op(Opcode::Mad, Type::S64, &[column.into(), bytes(*sum).into(), base.into()]);
+        let thread = self.b().op2(Opcode::And, Type::B64, thread, staged.threads - 1);
+        let in_row = staged.side / staged.neighbours;
+        let begin = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
+        let column = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
+        let column = self.b().op2(Opcode::Mul, Type::S64, column, staged.neighbours);
+        let width = bytes(epilogue.sum);
+        let base = self.b().op(Opcode::Mad, Type::S64, &[column.into(), width.into(), at.memory.into()]);
         let column = self.b().op2(Opcode::Add, Type::S64, column, across.from);
-        let within = if sabotage::on(Bug::PtxEdge) { Comparison::Le } else { Comparison::Lt };
-        let in_row = self.b().set(within, Type::S64, column, across.count);
+        let column = self.b().op2(Opcode::Add, Type::S64, column, at.column);
+        let neighbours = (0..staged.neighbours).map(|k| {
+            let column = self.b().op2(Opcode::Add, Type::S64, column, k);
+            (column, self.b().set(within(), Type::S64, column, across.count))
+        });
+        let neighbours: Vec<(Reg, Reg)> = neighbours.collect();
         let end = self.int(staged.rows);
-        let step = i64::from(self.mapping.threads) / staged.side;
+        let step = staged.threads / in_row;
         // Elements are processed together only if none loads what another one stores.
         let together = is_flat(&c.epilogue) && self.shared.buffers.is_empty();
-        self.when(in_row, |e| {
-            e.unravel(columns, column);
+        let pairs = if together { self.pairs(epilogue, staged.neighbours) } else { None };
+        self.when(neighbours[0].1, |e| {
             let each = if together { AT_ONCE } else { 1 };
             e.counted(begin, end, step * each, |e, low| {
-                if !together {
-                    let (row, inside) = e.row_of(epilogue, staged, low, first);
-                    return e.when(inside, |e| e.epilogue_element(epilogue, staged, base, low, row));
-                }
                 // Issue the loads of several rows before the first store.
-                let stores = e.deferring(|e| {
-                    for k in 0..AT_ONCE {
-                        let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
-                        let (row, inside) = e.row_of(epilogue, staged, low, first);
-                        e.masked(inside, |e| e.epilogue_element(epilogue, staged, base, low, row));
+                let mut stores = vec![];
+                for k in 0..each {
+                    let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
+                    let (row, inside) = e.row_of(epilogue, staged, low, at.row);
+                    let elements = e.staged_elements(epilogue, staged, base, low);
+                    let mut of_row = vec![];
+                    for ((column, in_row), element) in neighbours.iter().zip(elements) {
+                        let inside = e.b().op2(Opcode::And, Type::Pred, inside, *in_row);
+                        e.unravel(columns, *column);
+                        if together {
+                            let run = |e: &mut Self| e.masked(inside, |e| e.epilogue_element(epilogue, element, row));
+                            of_row.push(e.deferring(run));
+                        } else {
+                            e.when(inside, |e| e.epilogue_element(epilogue, element, row));
+                        }
                     }
-                });
-                stores.into_iter().for_each(|store| e.make_store(store));
+                    stores.push(of_row);
+                }
+                stores.into_iter().for_each(|of_row| e.store_neighbours(of_row, pairs));
             });
         });
     }
 
     /// The row of the result that a staged row belongs to, and whether it is in bounds.
-    fn row_of(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, low: Reg, first: i64) -> (Reg, Reg) {
+    fn row_of(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, low: Reg, first: Operand) -> (Reg, Reg) {
         let (_, down) = &epilogue.rows;
         let run = self.b().op2(Opcode::Shr, Type::U64, low, i64::from(staged.run.ilog2()));
         let rest = self.b().op2(Opcode::And, Type::B64, low, staged.run - 1);
         let row = self.b().op(Opcode::Mad, Type::S64, &[run.into(), staged.apart.into(), rest.into()]);
         let row = self.b().op2(Opcode::Add, Type::S64, row, first);
         let row = self.b().op2(Opcode::Add, Type::S64, row, down.from);
-        let within = if sabotage::on(Bug::PtxEdge) { Comparison::Le } else { Comparison::Lt };
-        let inside = self.b().set(within, Type::S64, row, down.count);
+        let inside = self.b().set(within(), Type::S64, row, down.count);
         (row, inside)
     }
 
-    fn epilogue_element(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, base: Reg, low: Reg, row: Reg) {
-        let Epilogue { c, sum, dtype, rows: (rows, _), .. } = epilogue;
+    /// The neighbours of a thread in a staged row.
+    fn staged_elements(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, base: Reg, low: Reg) -> Vec<Reg> {
         let place = self.b().op(Opcode::Mad, Type::S64, &[low.into(), staged.pitch.into(), base.into()]);
-        let element = self.b().load(Space::Shared, held(*sum), Address { base: Some(place), offset: staged.at });
+        let (ty, at) = (held(epilogue.sum), Address { base: Some(place), offset: 0 });
+        if staged.neighbours == 1 {
+            return vec![self.b().load(Space::Shared, ty, at)];
+        }
+        self.b().load_several(Space::Shared, ty, staged.neighbours as usize, at)
+    }
+
+    fn epilogue_element(&mut self, epilogue: &Epilogue<'_>, element: Reg, row: Reg) {
+        let Epilogue { c, sum, dtype, rows: (rows, _), .. } = epilogue;
         self.unravel(rows, row);
         let element = if sum == dtype { element } else { scalar::cast(self.b(), *dtype, *sum, element) };
         self.define(c.result, element);
         self.in_exec_scope(ExecScope::Thread, |e| e.block(&c.epilogue));
     }
+
+    /// A predicate: the elements that neighbours store are adjacent, aligned as one, and all of them
+    /// in bounds if one is. `None` if they never are.
+    fn pairs(&mut self, epilogue: &Epilogue<'_>, neighbours: i64) -> Option<Reg> {
+        let Epilogue { c, dims, .. } = epilogue;
+        let [(column, _)] = dims else { return None };
+        let mut multiples = vec![length(dims)];
+        for statement in &c.epilogue {
+            let Statement::Store { buffer, at, .. } = statement else { continue };
+            let linear = Linear::of(self.program, *buffer, None, at);
+            let is_scratch = self.program.buffers[*buffer].role == Role::Scratch;
+            if is_scratch || !linear.values.is_empty() || linear.affine.coefficient(*column).as_constant() != Some(1) {
+                return None;
+            }
+            multiples.push(linear.affine.constant_part().clone());
+            let others = linear.affine.terms().iter().filter(|(index, _)| index != column);
+            multiples.extend(others.map(|(_, step)| step.clone()));
+        }
+        if neighbours == 1 {
+            return None;
+        }
+        let multiples = multiples.into_iter().map(|size| (size, neighbours)).collect();
+        let aligned = self.argument(Argument::Multiples(multiples));
+        Some(self.b().set(Comparison::Ne, Type::S64, aligned, 0))
+    }
+
+    /// Makes the stores of neighbours, wide ones where `pairs` holds.
+    fn store_neighbours(&mut self, of_row: Vec<Vec<DeferredStore>>, pairs: Option<Reg>) {
+        let Some(pairs) = pairs else {
+            return of_row.into_iter().flatten().for_each(|store| self.make_store(store));
+        };
+        let single = self.b().op(Opcode::Not, Type::Pred, &[pairs.into()]);
+        let mut of_row: Vec<_> = of_row.into_iter().map(Vec::into_iter).collect();
+        loop {
+            // The next store of each neighbour.
+            let stores: Vec<DeferredStore> = of_row.iter_mut().filter_map(Iterator::next).collect();
+            let [DeferredStore { space, ty, at, only: Some(only), .. }, ..] = stores[..] else { break };
+            let values = stores.iter().map(|store| store.value).collect();
+            let wide = self.b().op2(Opcode::And, Type::Pred, only, pairs);
+            self.b().guarded(wide, |b| b.store_several(space, ty, values, at));
+            for store in stores {
+                let only = store.only.map(|only| self.b().op2(Opcode::And, Type::Pred, only, single));
+                self.make_store(DeferredStore { only, ..store });
+            }
+        }
+    }
+}
+
+/// The comparison of an index with the number of its values.
+fn within() -> Comparison {
+    if sabotage::on(Bug::PtxEdge) { Comparison::Le } else { Comparison::Lt }
 }

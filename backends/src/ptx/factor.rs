@@ -7,7 +7,7 @@
 
 use ir::groups::step;
 use ir::linear::Linear;
-use ir::nest::{BufferId, IndexId, Op, Prologue, Statement, ValueId};
+use ir::nest::{BufferId, IndexId, Op, Program, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
 use super::build::Control;
@@ -61,6 +61,25 @@ pub(super) struct Steps {
 }
 
 impl Steps {
+    /// The strides of the value that a prologue loads. Nothing may follow the load, except for the
+    /// conversion of `loaded` to the prologue's value.
+    pub(super) fn of(
+        program: &Program,
+        prologue: &Prologue,
+        loaded: ValueId,
+        outer: &Dims,
+        inner: &Dims,
+    ) -> Option<Steps> {
+        let [Statement::Let { value, op: Op::Load { buffer, view, at } }, rest @ ..] = prologue.body.as_slice() else {
+            return None;
+        };
+        let linear = Linear::of(program, *buffer, view.as_deref(), at);
+        let rest_is_known = rest.len() == usize::from(loaded != prologue.value);
+        let even = linear.values.is_empty() && *value == loaded && rest_is_known;
+        let [down, across] = [outer, inner].map(|dims| step(&linear.affine, &dims.to_vec()));
+        Some(Steps { buffer: *buffer, outer: down?, inner: across?, linear }).filter(|_| even)
+    }
+
     /// Whether the load is contiguous along the inner index, or strided along both.
     pub(super) fn deep(&self) -> bool {
         self.outer.as_constant() != Some(1)
@@ -76,22 +95,9 @@ impl Emitter<'_> {
         inner: Inner<'c>,
         at: i64,
     ) -> Factor<'c> {
-        let steps = self.steps(prologue, prologue.value, outer.dims, inner.dims);
+        let steps = Steps::of(self.program, prologue, prologue.value, outer.dims, inner.dims);
         let matrix = steps.map(|steps| self.matrix(tiles, &steps, outer, inner, at));
         Factor { prologue, outer, inner, at, matrix }
-    }
-
-    /// The strides of the value that a prologue loads. Nothing may follow the load, except for the
-    /// conversion of `loaded` to the prologue's value.
-    pub(super) fn steps(&self, prologue: &Prologue, loaded: ValueId, outer: &Dims, inner: &Dims) -> Option<Steps> {
-        let [Statement::Let { value, op: Op::Load { buffer, view, at } }, rest @ ..] = prologue.body.as_slice() else {
-            return None;
-        };
-        let linear = Linear::of(self.program, *buffer, view.as_deref(), at);
-        let rest_is_known = rest.len() == usize::from(loaded != prologue.value);
-        let even = linear.values.is_empty() && *value == loaded && rest_is_known;
-        let [down, across] = [outer, inner].map(|dims| step(&linear.affine, &dims.to_vec()));
-        Some(Steps { buffer: *buffer, outer: down?, inner: across?, linear }).filter(|_| even)
     }
 
     /// A predicate: groups of `count` elements are aligned, and either completely in bounds or

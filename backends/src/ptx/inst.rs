@@ -76,6 +76,8 @@ named! {
         Brev = "brev", Popc = "popc", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
         RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
         Mapa = "mapa.shared::cluster",
+        /// The generic address of a parameter.
+        Cvta = "cvta.param",
     }
 }
 
@@ -195,6 +197,8 @@ pub enum Operand {
     Own(Space),
     /// The base address of the dynamic shared memory. Each launch chooses its size.
     More,
+    /// The address of a tensor map among the parameters.
+    Map(u32),
 }
 
 impl From<Reg> for Operand {
@@ -261,6 +265,22 @@ pub enum Op {
     /// `wgmma.wait_group.sync.aligned but`: waits for all groups of products except the `but` most
     /// recent ones.
     AwaitProducts { but: u32 },
+    /// `mbarrier.init.shared::cta.b64 [at], count`: makes an arrival barrier. A phase of it ends when
+    /// this many threads have arrived and all bytes that they expect are there.
+    InitArrivals { at: Address, count: u32 },
+    /// `fence.mbarrier_init.release.cluster`: bulk copies may arrive at new barriers afterwards.
+    FenceArrivals,
+    /// `mbarrier.arrive.shared::cta.b64 _, [at]`
+    Arrive { at: Address },
+    /// `mbarrier.arrive.expect_tx.shared::cta.b64 _, [at], bytes`: arrives, and this many bytes of
+    /// bulk copies are expected too.
+    ArriveExpecting { at: Address, bytes: u32 },
+    /// `mbarrier.try_wait.parity.shared::cta.b64 to, [at], parity`: waits a while, and says whether
+    /// the phase with this parity has ended.
+    TryWait { to: Reg, at: Address, parity: Reg },
+    /// `cp.async.bulk.tensor`: copies a box of a tensor to shared memory. Its bytes arrive at a
+    /// barrier.
+    CopyBox { to: Address, map: Reg, from: Vec<Reg>, arrivals: Address },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
@@ -356,6 +376,15 @@ impl Inst {
             Op::MultiplyTiles { sum, tiles, accumulate, .. } => {
                 sum.iter_mut().chain(tiles).chain([accumulate]).for_each(|reg| visit(Name::Reg(reg)));
             }
+            Op::InitArrivals { at, .. } | Op::Arrive { at } | Op::ArriveExpecting { at, .. } => at.name(visit),
+            Op::TryWait { to, at, parity } => {
+                [to, parity].into_iter().for_each(|reg| visit(Name::Reg(reg)));
+                at.name(visit);
+            }
+            Op::CopyBox { to, map, from, arrivals } => {
+                from.iter_mut().chain([map]).for_each(|reg| visit(Name::Reg(reg)));
+                [to, arrivals].into_iter().for_each(|at| at.name(visit));
+            }
             Op::ToTf32 { to, from }
             | Op::Shuffle { to, from, .. }
             | Op::Match { to, from }
@@ -379,6 +408,7 @@ impl Inst {
             | Op::AwaitGroups { .. }
             | Op::AwaitCopies
             | Op::FenceTiles
+            | Op::FenceArrivals
             | Op::FenceProducts
             | Op::GroupProducts
             | Op::AwaitProducts { .. }
@@ -409,8 +439,10 @@ impl Address {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// The size of its parameters in bytes.
+    /// The size of its parameters in bytes, except for tensor maps.
     pub arguments: usize,
+    /// The number of its tensor maps.
+    pub maps: u32,
     /// The number of threads in a block.
     pub threads: u32,
     /// The number of blocks in a cluster, if it is launched in clusters.

@@ -21,6 +21,7 @@
 //! | `columns` | reductions along columns, in strips |
 //! | `layout`, `vectors`, `stencil`, `transpose` | loops that the schedule has laid out: in threads, in vectors, with register reuse, in tiles |
 //! | `contract`, `factor`, `tensor`, `epilogue` | matrix products by threads or tensor cores |
+//! | `tensor_map` | memory as bulk copies see it |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
 //! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
 
@@ -55,6 +56,7 @@ mod state;
 mod stencil;
 mod steps;
 mod tensor;
+mod tensor_map;
 mod transpose;
 mod unroll;
 mod vectors;
@@ -87,3 +89,4 @@ pub(crate) use emit::Argument;
 pub use plan::{Plan, Planned, Word};
 pub(crate) use resident::{Resident, ResidentCall};
 pub use run::{Device, Facts, Launch, RunError, Runner};
+pub use tensor_map::TensorMap;

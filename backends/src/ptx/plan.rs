@@ -13,6 +13,7 @@ use super::emit::Argument;
 use super::run::Facts;
 use super::state::ScratchScope;
 use super::steps::{Repeat, Step};
+use super::tensor_map::TensorMap;
 use crate::call;
 use crate::error::RunError as CallError;
 use crate::slots::{SlotLocation, Slots, words};
@@ -25,8 +26,6 @@ const SOME_BLOCKS: i64 = 1024;
 /// The maximum number of threads in small blocks that have scratch: about as many as a device runs
 /// at once.
 const SOME_THREADS: i64 = 1 << 18;
-/// The threads that a multiprocessor runs at once, if they have few registers.
-const THREADS_AT_ONCE: u32 = 2048;
 /// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
@@ -65,6 +64,16 @@ pub struct Planned {
     pub arguments: Vec<Word>,
     /// The arguments that are the address of a carried buffer, each with the number of its place.
     pub(super) carried: Vec<(usize, usize)>,
+    /// The tensor maps behind the arguments.
+    pub(super) maps: Vec<PlannedMap>,
+}
+
+/// A tensor map, at an address that counts from the start of a buffer.
+pub(super) struct PlannedMap {
+    pub(super) buffer: Word,
+    /// The number of the buffer's place, if it is carried.
+    pub(super) place: Option<usize>,
+    pub(super) map: TensorMap,
 }
 
 /// A kernel argument.
@@ -250,9 +259,14 @@ impl Layout<'_> {
         if arguments.is_empty() {
             arguments.push(Word::Number(0));
         }
+        let maps = variant.maps.iter().filter_map(|view| {
+            let place = places.get(&view.buffer).copied();
+            Some(PlannedMap { buffer: buffers[&view.buffer], place, map: view.map(&value)? })
+        });
+        let maps = maps.collect();
         let shared = variant.dynamic_shared(&value);
         let name = variant.name.clone();
-        Ok(Some(Planned { of: kernel.of, kernel: name, blocks, threads, shared, arguments, carried }))
+        Ok(Some(Planned { of: kernel.of, kernel: name, blocks, threads, shared, arguments, carried, maps }))
     }
 }
 
@@ -299,6 +313,7 @@ impl Kernel {
             let fills = || v.blocks(value, false, facts) >= facts.multiprocessors;
             v.at_most.iter().all(|(size, most)| value(size) <= *most)
                 && v.rows.as_ref().is_none_or(rows)
+                && v.maps.iter().all(|view| view.map(value).is_some())
                 && (!v.fills || fills())
         };
         self.variants.iter().filter(|v| v.target <= facts.target).find(fits).or(self.variants.last())
@@ -337,8 +352,10 @@ impl Variant {
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {
-            None if self.grid.at_once => i64::from(facts.multiprocessors * (THREADS_AT_ONCE / self.threads)).max(1),
-            None => i64::from(i32::MAX),
+            None => match self.grid.at_once {
+                Some(of_each) => i64::from(facts.multiprocessors * of_each).max(1),
+                None => i64::from(i32::MAX),
+            },
             Some(_) => SOME_BLOCKS.max(SOME_THREADS / i64::from(self.threads(value))),
         };
         // A grid of clusters is limited and counted in whole clusters.

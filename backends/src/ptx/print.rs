@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use cranelift_codegen::entity::EntityRef;
 
 use super::Target;
+use super::tensor_map::{MAP_ALIGN, MAP_BYTES};
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 
 /// A PTX module with these kernels, for a device and later ones.
@@ -35,7 +36,11 @@ fn own(space: Space) -> &'static str {
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Function { name, arguments, threads, .. } = self;
-        writeln!(f, ".visible .entry {name}(.param .align 8 .b8 arguments[{arguments}])")?;
+        write!(f, ".visible .entry {name}(.param .align 8 .b8 arguments[{arguments}]")?;
+        for map in 0..self.maps {
+            write!(f, ", .param .align {MAP_ALIGN} .b8 {}[{MAP_BYTES}]", Operand::Map(map))?;
+        }
+        writeln!(f, ")")?;
         writeln!(f, ".maxntid {threads}, 1, 1")?;
         if let Some(blocks) = self.cluster {
             writeln!(f, ".explicitcluster\n.reqnctapercluster {blocks}, 1, 1")?;
@@ -122,6 +127,24 @@ impl Display for Op {
             }
             Op::GroupProducts => f.write_str("wgmma.commit_group.sync.aligned"),
             Op::AwaitProducts { but } => write!(f, "wgmma.wait_group.sync.aligned {but}"),
+            Op::InitArrivals { at, count } => {
+                write!(f, "mbarrier.init.shared::cta.b64 {}, {count}", In(Space::Shared, at))
+            }
+            Op::FenceArrivals => f.write_str("fence.mbarrier_init.release.cluster"),
+            Op::Arrive { at } => write!(f, "mbarrier.arrive.shared::cta.b64 _, {}", In(Space::Shared, at)),
+            Op::ArriveExpecting { at, bytes } => {
+                write!(f, "mbarrier.arrive.expect_tx.shared::cta.b64 _, {}, {bytes}", In(Space::Shared, at))
+            }
+            Op::TryWait { to, at, parity } => {
+                let (to, parity, at) = (to.index(), parity.index(), In(Space::Shared, at));
+                write!(f, "mbarrier.try_wait.parity.shared::cta.b64 %r{to}, {at}, %r{parity}")
+            }
+            Op::CopyBox { to, map, from, arrivals } => {
+                let [to, arrivals] = [to, arrivals].map(|at| In(Space::Shared, at));
+                let (rank, map, from) = (from.len(), map.index(), braced(from));
+                write!(f, "cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes ")?;
+                write!(f, "{to}, [%r{map}, {from}], {arrivals}")
+            }
             Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
                 // The last operand clamps the source lane: lanes below 0 or above 31 do not exist.
@@ -209,6 +232,7 @@ impl Display for Operand {
             Operand::Special(special) => write!(f, "{special}"),
             Operand::Own(space) => f.write_str(own(*space)),
             Operand::More => f.write_str(MORE),
+            Operand::Map(number) => write!(f, "map{number}"),
         }
     }
 }

@@ -4,8 +4,9 @@
 
 use std::convert::Infallible;
 
-use super::plan::{Plan, Word};
+use super::plan::{Plan, PlannedMap, Word};
 use super::run::Launch;
+use super::tensor_map::TensorMap;
 
 /// A step of a call.
 pub(super) enum Step {
@@ -72,6 +73,11 @@ pub(super) struct Sequence<'p> {
     places: Vec<u64>,
 }
 
+/// A map of a buffer that is at an address.
+fn placed(planned: &PlannedMap, address: u64) -> TensorMap {
+    TensorMap { address: address + planned.map.address, ..planned.map.clone() }
+}
+
 impl<'p> Sequence<'p> {
     /// The launches of a call. `addresses` are those of the inputs, as many as `inputs` says, then
     /// those of the results.
@@ -83,9 +89,11 @@ impl<'p> Sequence<'p> {
             Word::Output(n) => addresses[inputs + n],
         };
         let launches = plan.launches.iter().map(|planned| {
+            let at = |planned: &PlannedMap| placed(planned, word(&planned.buffer));
+            let maps = planned.maps.iter().map(at).collect();
             let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
             let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
-            Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments }
+            Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments, maps }
         });
         let initial_addresses: Vec<u64> = plan.places.iter().map(word).collect();
         Sequence { plan, launches: launches.collect(), places: initial_addresses.clone(), initial_addresses }
@@ -113,6 +121,11 @@ impl<'p> Sequence<'p> {
                     for (argument, place) in &self.plan.launches[*number].carried {
                         launch.arguments[8 * argument..8 * (argument + 1)]
                             .copy_from_slice(&self.places[*place].to_le_bytes());
+                    }
+                    for (map, planned) in launch.maps.iter_mut().zip(&self.plan.launches[*number].maps) {
+                        if let Some(place) = planned.place {
+                            *map = placed(planned, self.places[place]);
+                        }
                     }
                     visitor.launch(*number, launch)?;
                 }

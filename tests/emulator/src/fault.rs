@@ -104,6 +104,22 @@ pub enum Problem {
         /// The descriptor.
         descriptor: u64,
     },
+    /// An arrival barrier that nobody has made.
+    NoBarrier {
+        /// Where it would be.
+        address: u64,
+    },
+    /// More threads arrive at a barrier than a phase of it has.
+    TooManyArrive {
+        /// The barrier.
+        address: u64,
+    },
+    /// A copy of a box from something that is no tensor map, or one of another number of
+    /// dimensions.
+    NoTensorMap {
+        /// The generic address.
+        address: u64,
+    },
     /// The instruction `trap`.
     Trap,
     /// A register is read before it was written.
@@ -150,6 +166,11 @@ impl fmt::Display for Problem {
                 write!(f, "the tile at {address:#x} changed before its products were waited for")
             }
             Problem::BadDescriptor { descriptor } => write!(f, "descriptor {descriptor:#018x}"),
+            Problem::NoBarrier { address } => write!(f, "no arrival barrier at {address:#x}"),
+            Problem::TooManyArrive { address } => {
+                write!(f, "more threads than a phase has arrive at the barrier at {address:#x}")
+            }
+            Problem::NoTensorMap { address } => write!(f, "no tensor map at {address:#x}"),
             Problem::Trap => f.write_str("trap"),
             Problem::UndefinedRegister => f.write_str("read of a register that was not written"),
             Problem::DivisionByZero => f.write_str("integer division by zero"),

@@ -2,6 +2,7 @@
 //! the warps of a block. So a thread that spins on another block's flag lets that block make
 //! progress, as on a device.
 
+use crate::exec::arrivals::Arrivals;
 use crate::exec::meeting::Meetings;
 use crate::exec::tiles::Fences;
 use crate::exec::{Grid, Shared, step};
@@ -245,6 +246,7 @@ impl Block {
         self.shared.knowledge = Knowledge::default();
         self.shared.fences = Fences::default();
         self.shared.meetings = Meetings::default();
+        self.shared.arrivals = Arrivals::default();
         self.begun = false;
         let local = &grid.kernel.local;
         if local.bytes > 0 {

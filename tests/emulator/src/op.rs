@@ -274,8 +274,32 @@ pub(crate) enum Op {
         but: u32,
         mask: Reg,
     },
-    /// `fence.proxy.async`: tiles may be read by descriptors afterwards.
+    /// `fence.proxy.async`, and `fence.mbarrier_init`: tiles may be read by descriptors afterwards,
+    /// and copies may arrive at barriers.
     FenceTiles,
+    /// `mbarrier.init`: the barrier of so many arrivals a phase.
+    InitArrivals {
+        at: Address,
+        count: Reg,
+    },
+    /// `mbarrier.arrive`, which may expect bytes of copies.
+    Arrive {
+        at: Address,
+        bytes: Reg,
+    },
+    /// `mbarrier.try_wait.parity`: whether the phase of this parity has ended.
+    TryWait {
+        to: Pred,
+        at: Address,
+        parity: Reg,
+    },
+    /// `cp.async.bulk.tensor`: begins to copy a box of a tensor to shared memory.
+    CopyBox {
+        to: Address,
+        map: Reg,
+        from: Vec<Reg>,
+        arrivals: Address,
+    },
     /// `ldmatrix`: matrices of 8 x 8 elements of 16 bits. Each lane holds the address of a row.
     LoadMatrices {
         into: Vec<Reg>,

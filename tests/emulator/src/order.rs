@@ -102,6 +102,18 @@ impl Clock {
         })
     }
 
+    /// Whether all that is past for the other one is past.
+    fn includes(&self, other: &Clock) -> bool {
+        other.blocks.iter().all(|(block, theirs)| {
+            self.blocks.get(block).is_some_and(|past| {
+                let has = |(warp, theirs): (&u16, &[u32; LANES])| {
+                    past.steps.get(warp).is_some_and(|steps| steps.iter().zip(theirs).all(|(own, step)| step <= own))
+                };
+                theirs.epoch <= past.epoch && theirs.steps.iter().all(has)
+            })
+        })
+    }
+
     fn join(&mut self, other: &Clock) {
         for (block, theirs) in &other.blocks {
             let past = self.blocks.entry(*block).or_default();
@@ -130,11 +142,10 @@ impl Released {
     }
 }
 
-/// The clocks that a thread has acquired since the last barrier of its block.
+/// A clock that threads of a warp have acquired since the last barrier of their block.
 #[derive(Debug)]
 struct Acquired {
-    warp: u16,
-    lane: usize,
+    lanes: u32,
     step: u32,
     clock: Rc<Clock>,
 }
@@ -153,7 +164,8 @@ struct Fenced {
 pub(crate) struct Knowledge {
     /// All of them, since the last barrier.
     common: Clock,
-    acquired: Vec<Acquired>,
+    /// By warp.
+    acquired: BTreeMap<u16, Vec<Acquired>>,
     fences: HashMap<(u16, usize), Fenced>,
 }
 
@@ -169,7 +181,7 @@ pub(crate) struct Now<'a> {
 impl Knowledge {
     /// All threads of the block have synchronized, so each knows what any of them knew.
     pub(crate) fn barrier(&mut self) {
-        for acquired in self.acquired.drain(..) {
+        for acquired in std::mem::take(&mut self.acquired).into_values().flatten() {
             self.common.join(&acquired.clock);
         }
     }
@@ -181,9 +193,27 @@ impl Knowledge {
 
     /// A thread has met others, and has the knowledge of all, its own included.
     pub(crate) fn learn(&mut self, clock: &Rc<Clock>, now: &Now<'_>) {
-        let (warp, lane, step) = (now.stamp.warp, now.lane, now.stamp.step);
-        self.acquired.retain(|a| (a.warp, a.lane) != (warp, lane));
-        self.acquired.push(Acquired { warp, lane, step, clock: Rc::clone(clock) });
+        let of_warp = self.acquired.entry(now.stamp.warp).or_default();
+        of_warp.iter_mut().for_each(|acquired| acquired.lanes &= !(1 << now.lane));
+        of_warp.retain(|acquired| acquired.lanes != 0);
+        of_warp.push(Acquired { lanes: 1 << now.lane, step: now.stamp.step, clock: Rc::clone(clock) });
+    }
+
+    /// Threads of a warp gain knowledge, all that are left of it or some.
+    pub(crate) fn gain(&mut self, clock: &Rc<Clock>, (warp, lanes, step): (u16, u32, u32), whole: bool) {
+        let of_warp = self.acquired.entry(warp).or_default();
+        // A thread that asks again gains nothing.
+        if of_warp.iter().any(|a| Rc::ptr_eq(&a.clock, clock) && a.lanes & lanes == lanes) {
+            return;
+        }
+        // Clocks of long ago are part of the new one.
+        of_warp.retain(|a| !(whole && clock.includes(&a.clock)));
+        of_warp.push(Acquired { lanes, step, clock: Rc::clone(clock) });
+    }
+
+    /// The knowledge of a thread.
+    pub(crate) fn all_before(&self, now: &Now<'_>) -> Rc<Clock> {
+        self.release(now)
     }
 
     /// The threads of a cluster have synchronized: each knows what any of them knew, and that
@@ -215,16 +245,14 @@ impl Knowledge {
                 }
             }
         }
-        let acquired = || self.acquired.iter().filter(|a| visible(a, now)).any(|a| a.clock.covers(past, who));
+        let acquired = || self.visible(now).any(|a| a.clock.covers(past, who));
         self.common.covers(past, who) || acquired()
     }
 
     /// Everything that happens before the present action of a thread, this action included.
     fn release(&self, now: &Now<'_>) -> Rc<Clock> {
         let mut clock = self.common.clone();
-        for acquired in self.acquired.iter().filter(|a| visible(a, now)) {
-            clock.join(&acquired.clock);
-        }
+        self.visible(now).for_each(|acquired| clock.join(&acquired.clock));
         let past = clock.blocks.entry(now.stamp.block).or_default();
         past.epoch = past.epoch.max(now.stamp.epoch);
         let steps = past.steps.entry(now.stamp.warp).or_insert([0; LANES]);
@@ -237,13 +265,13 @@ impl Knowledge {
 
     fn acquire(&mut self, released: &Released, now: &Now<'_>) {
         let clock = &released.clock;
-        // A spinning thread acquires the same clock again and again.
-        let known =
-            self.acquired.iter().any(|a| (a.warp, a.lane) == (now.stamp.warp, now.lane) && Rc::ptr_eq(&a.clock, clock));
-        if !known {
-            let (warp, lane, step) = (now.stamp.warp, now.lane, now.stamp.step);
-            self.acquired.push(Acquired { warp, lane, step, clock: Rc::clone(clock) });
-        }
+        self.gain(clock, (now.stamp.warp, 1 << now.lane, now.stamp.step), false);
+    }
+
+    /// The clocks that a thread has acquired, or another of which it knows that it had.
+    fn visible<'k>(&'k self, now: &'k Now<'_>) -> impl Iterator<Item = &'k Acquired> {
+        let is_known = |a: &&Acquired| lanes(a.lanes).any(|lane| lane == now.lane || a.step <= now.meetings.known(now.lane, lane));
+        self.acquired.get(&now.stamp.warp).into_iter().flatten().filter(is_known)
     }
 
     /// A thread executes a fence: its earlier reads are acquired, and its later writes release.
@@ -258,12 +286,6 @@ impl Knowledge {
         let released = Released { clock: self.release(now), scope, block };
         self.fences.entry(thread).or_default().released = Some(released);
     }
-}
-
-/// Whether a clock that a thread acquired is known to another, or to itself later.
-fn visible(acquired: &Acquired, now: &Now<'_>) -> bool {
-    acquired.warp == now.stamp.warp
-        && (acquired.lane == now.lane || acquired.step <= now.meetings.known(now.lane, acquired.lane))
 }
 
 /// The location of a value that carries a clock: in global memory, or in that of a block.

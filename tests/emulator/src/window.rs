@@ -30,6 +30,14 @@ pub(crate) fn of_cluster(address: u64) -> (Option<u32>, u64) {
     ((address / SIZE).checked_sub(1).map(|rank| rank as u32), address % SIZE)
 }
 
+/// The generic address of the parameters, behind those of all spaces.
+pub(crate) const PARAMETERS: u64 = FIRST + 3 * SIZE;
+
+/// The place of a generic address among the parameters, if it is one of theirs.
+pub(crate) fn in_parameters(address: u64) -> Option<u64> {
+    address.checked_sub(PARAMETERS).filter(|at| *at < SIZE)
+}
+
 /// The space that contains a generic address, and the address there.
 pub(crate) fn resolve(address: u64) -> (Space, u64) {
     let found = [Space::Shared, Space::Local, Space::Constant]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use backends::ptx::{Device, Facts, Launch, Target};
+use backends::ptx::{Device, Facts, Launch, Target, TensorMap};
 use emulator::{Memory, Module};
 
 /// The bytes of shared memory for a block, as on smaller devices.
@@ -42,6 +42,13 @@ pub struct Recorded {
     threads: u32,
     shared: u32,
     arguments: Vec<u8>,
+    maps: Vec<TensorMap>,
+}
+
+/// A tensor map as the emulator reads it.
+fn encoded(TensorMap { address, width, counts, strides, sides }: &TensorMap) -> Result<[u8; 128], String> {
+    let (counts, strides, sides) = (counts.clone(), strides.clone(), sides.clone());
+    emulator::TensorMap { address: *address, width: *width, counts, strides, sides }.bytes()
 }
 
 impl Device for Emulated {
@@ -81,11 +88,12 @@ impl Device for Emulated {
     }
 
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), String> {
-        let Launch { kernel, blocks, threads, shared, arguments } = launch;
+        let Launch { kernel, blocks, threads, shared, .. } = launch;
+        let parameters = launch.parameters(encoded)?;
         let launch =
             emulator::Launch { grid: [*blocks, 1, 1], block: [*threads, 1, 1], shared: *shared, seed: self.seed };
         let module = self.kernels.get(*kernel).ok_or_else(|| format!("{kernel} is not ready"))?;
-        let done = module.launch(&mut self.memory, kernel, launch, arguments);
+        let done = module.launch(&mut self.memory, kernel, launch, &parameters);
         done.map(|_| ()).map_err(|fault| fault.to_string())
     }
 
@@ -104,14 +112,15 @@ impl Device for Emulated {
             threads: launch.threads,
             shared: launch.shared,
             arguments: launch.arguments.clone(),
+            maps: launch.maps.clone(),
         };
         Ok(Some(launches.iter().map(own).collect()))
     }
 
     fn replay(&mut self, recording: &Recording) -> Result<(), String> {
-        recording.iter().try_for_each(|Recorded { kernel, blocks, threads, shared, arguments }| {
+        recording.iter().try_for_each(|Recorded { kernel, blocks, threads, shared, arguments, maps }| {
             let (blocks, threads, shared) = (*blocks, *threads, *shared);
-            self.launch(&Launch { kernel, blocks, threads, shared, arguments: arguments.clone() })
+            self.launch(&Launch { kernel, blocks, threads, shared, arguments: arguments.clone(), maps: maps.clone() })
         })
     }
 

@@ -25,7 +25,7 @@ pub(super) const RING: Ring =
 /// holds half of the tile.
 const RUN: i64 = WARP_TILE / 2;
 pub(super) const PASSES: i64 = WARP_TILE / RUN;
-pub(super) const STAGED: StagedAccumulator = staged(SIDE, 2 * RUN, RUN, WARP_TILE);
+pub(super) const STAGED: StagedAccumulator = staged((SIDE, 2 * RUN, RUN, WARP_TILE), RING.threads);
 
 /// The origin of a warp's part of the tile, and the thread's lane.
 pub(super) struct WarpTile {
@@ -132,16 +132,16 @@ impl Emitter<'_> {
         };
         // `ldmatrix` can only transpose 16-bit elements, so for wide TF32 tiles each lane loads
         // its own elements.
-        let (outer, inner) = if units.element() == Dtype::F32 && !pipeline.deep {
+        let (outer, inner) = if units.element() == Dtype::F32 && !pipeline.tile.deep {
             (part(2, 8), part(0, 4))
         } else {
             let (row, second, third) = (part(0, 8), part(3, 2), part(4, 2));
-            let (below, behind) = if pipeline.side == Side::Left { (second, third) } else { (third, second) };
+            let (below, behind) = if pipeline.tile.side == Side::Left { (second, third) } else { (third, second) };
             let eight = 16 / units.width();
-            let (down, across) = if pipeline.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
+            let (down, across) = if pipeline.tile.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
             let down = self.b().op(Opcode::Mad, Type::S64, &[down.0.into(), down.1.into(), row.into()]);
             let across = self.b().op2(Opcode::Mul, Type::S64, across.0, across.1);
-            if pipeline.deep { (down, across) } else { (across, down) }
+            if pipeline.tile.deep { (down, across) } else { (across, down) }
         };
         let outer = self.b().op2(Opcode::Add, Type::S64, outer, first);
         self.place_in_tile(units, pipeline, outer, inner)
@@ -161,18 +161,18 @@ impl Emitter<'_> {
     ) -> [Reg; 4] {
         let (row, column) = (16 * number, step * STEP / units.width());
         let offset = |row: i64, column: i64| {
-            let (down, across) = if pipeline.deep { (row, column) } else { (column, row) };
-            pipeline.at + down * units.pitch(pipeline.deep) + across * units.width()
+            let (down, across) = if pipeline.tile.deep { (row, column) } else { (column, row) };
+            pipeline.tile.at + down * units.pitch(pipeline.tile.deep) + across * units.width()
         };
         let at = |offset: i64| Address { base: Some(place), offset };
         let tf32 = units.element() == Dtype::F32;
-        let loaded = if tf32 && !pipeline.deep {
-            let middle = if pipeline.side == Side::Left { [(8, 0), (0, 4)] } else { [(0, 4), (8, 0)] };
+        let loaded = if tf32 && !pipeline.tile.deep {
+            let middle = if pipeline.tile.side == Side::Left { [(8, 0), (0, 4)] } else { [(0, 4), (8, 0)] };
             [(0, 0), middle[0], middle[1], (8, 4)].map(|(below, behind)| {
                 self.b().load(Space::Shared, Type::B32, at(offset(row + below, column + behind)))
             })
         } else {
-            self.b().load_matrices(at(offset(row, column)), !pipeline.deep)
+            self.b().load_matrices(at(offset(row, column)), !pipeline.tile.deep)
         };
         if tf32 { loaded.map(|element| self.b().rounded(element)) } else { loaded }
     }

@@ -4,22 +4,26 @@
 //! A block computes a tile of the result in registers. The tiles of the factors are in dynamic
 //! shared memory, in a pipeline of several stages (`pipeline`). They are multiplied by warps,
 //! which load their fragments into registers (`mma`), or, on devices of compute capability 9.0,
-//! by groups of four warps, where tensor cores read the tiles themselves (`wgmma`).
+//! by groups of four warps, where tensor cores read the tiles themselves (`wgmma`). There, bulk
+//! copies bring the tiles of factors that are matrices in memory (`bulk`).
 
+mod bulk;
 mod mma;
 mod pipeline;
 mod wgmma;
 
 use ir::build::Values;
-use ir::nest::{Contraction, Op, Prologue, Statement, ValueId};
+use ir::groups::Groups;
+use ir::nest::{Contraction, Op, Program, Prologue, Statement, ValueId};
 use ir::{Dtype, Size};
 
 use super::build::Control;
-use super::contract::{Inner, TileSide};
+use super::contract::{Inner, TileGrid, TileSide};
 use super::emit::Emitter;
-use super::epilogue::StagedAccumulator;
+use super::epilogue::{StagedAccumulator, StagedAt};
 use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, Type};
 use super::{Math, Target};
+use bulk::FactorView;
 use pipeline::Ring;
 
 /// A contraction that tensor cores can compute.
@@ -31,17 +35,23 @@ pub(super) struct TensorUnits {
 }
 
 /// The threads that drive tensor cores together.
-#[derive(Clone, Copy)]
 enum Driver {
     /// A warp, with factors in its registers.
     Warp(Factors),
     /// Four warps, with factors in shared memory.
     WarpGroup(TileFactors),
+    /// Four warps, with factors that bulk copies bring to shared memory.
+    Bulk(TileFactors, [FactorView; 2]),
 }
 
 impl TensorUnits {
     /// The ways to compute a contraction, the fastest first. The last one runs on all devices.
-    pub(super) fn of(values: &Values, c: &Contraction, math: Math) -> Vec<TensorUnits> {
+    pub(super) fn of(
+        program: &Program,
+        values: &Values,
+        (c, groups): (&Contraction, &Groups),
+        math: Math,
+    ) -> Vec<TensorUnits> {
         let dtype = values[c.result];
         let narrow = [&c.left, &c.right].map(|prologue| narrow(values, prologue));
         if let [Some((left, of_left)), Some((right, of_right))] = narrow
@@ -52,8 +62,14 @@ impl TensorUnits {
             } else {
                 (Factors::Bf16, [TileFactors::Bf16Wide, TileFactors::Bf16])
             };
-            let drivers = [Driver::WarpGroup(tiles[0]), Driver::WarpGroup(tiles[1]), Driver::Warp(factors)];
-            return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).into();
+            let by_groups = tiles.map(|by| {
+                let [rows, columns] = wgmma::ring(by).tile;
+                let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows);
+                let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), columns);
+                left.zip(right).map_or(Driver::WarpGroup(by), |(left, right)| Driver::Bulk(by, [left, right]))
+            });
+            let drivers = by_groups.into_iter().chain([Driver::Warp(factors)]);
+            return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).collect();
         }
         if math != Math::Fast || dtype != Dtype::F32 {
             return vec![];
@@ -66,7 +82,7 @@ impl TensorUnits {
     pub(super) fn target(&self) -> Target {
         match self.driver {
             Driver::Warp(_) => Target::Sm80,
-            Driver::WarpGroup(_) => Target::Sm90a,
+            Driver::WarpGroup(_) | Driver::Bulk(..) => Target::Sm90a,
         }
     }
 
@@ -75,6 +91,7 @@ impl TensorUnits {
         match self.driver {
             Driver::Warp(_) => String::new(),
             Driver::WarpGroup(_) => format!("_wgmma{}", self.tile()[1]),
+            Driver::Bulk(..) => format!("_bulk{}", self.tile()[1]),
         }
     }
 
@@ -85,7 +102,12 @@ impl TensorUnits {
 
     /// The blocks that fit on a multiprocessor.
     pub(super) fn resident(&self) -> u32 {
-        if self.fills() { 1 } else { 2 }
+        if self.fills() || self.at_once().is_some() { 1 } else { 2 }
+    }
+
+    /// The blocks of a multiprocessor, if each takes one tile after another.
+    pub(super) fn at_once(&self) -> Option<u32> {
+        matches!(self.driver, Driver::Bulk(..)).then_some(1)
     }
 
     /// The rows and columns of a tile of the result.
@@ -101,23 +123,31 @@ impl TensorUnits {
     /// The size of the dynamic shared memory in bytes.
     pub(super) fn memory(&self) -> usize {
         let ring = self.ring();
-        (ring.stages * ring.stage() + ring.align - 1) as usize
+        let behind = if let Driver::Bulk(..) = self.driver { bulk::behind(ring) } else { 0 };
+        (ring.stages * ring.stage() + behind + ring.align - 1) as usize
     }
 
     /// The pipeline of the factors' tiles.
     fn ring(&self) -> Ring {
-        match self.driver {
+        match &self.driver {
             Driver::Warp(_) => mma::RING,
-            Driver::WarpGroup(factors) => wgmma::ring(factors),
+            Driver::WarpGroup(factors) => wgmma::ring(*factors),
+            Driver::Bulk(factors, _) => bulk::ring(*factors),
         }
     }
 
     /// The type of an element in a factor's tile.
     fn element(&self) -> Dtype {
-        match self.driver {
-            Driver::Warp(Factors::F16) | Driver::WarpGroup(TileFactors::F16 | TileFactors::F16Wide) => Dtype::F16,
-            Driver::Warp(Factors::Bf16) | Driver::WarpGroup(TileFactors::Bf16 | TileFactors::Bf16Wide) => Dtype::Bf16,
-            Driver::Warp(Factors::Tf32) => Dtype::F32,
+        let (Driver::WarpGroup(by) | Driver::Bulk(by, _)) = &self.driver else {
+            return match self.driver {
+                Driver::Warp(Factors::F16) => Dtype::F16,
+                Driver::Warp(Factors::Bf16) => Dtype::Bf16,
+                _ => Dtype::F32,
+            };
+        };
+        match by {
+            TileFactors::F16 | TileFactors::F16Wide => Dtype::F16,
+            TileFactors::Bf16 | TileFactors::Bf16Wide => Dtype::Bf16,
         }
     }
 
@@ -129,7 +159,7 @@ impl TensorUnits {
     fn pitch(&self, deep: bool) -> i64 {
         match self.driver {
             Driver::Warp(_) => mma::padded(self.width(), deep),
-            Driver::WarpGroup(_) => wgmma::ROW,
+            Driver::WarpGroup(_) | Driver::Bulk(..) => wgmma::ROW,
         }
     }
 
@@ -156,6 +186,17 @@ enum Side {
     Right,
 }
 
+/// The tile of a factor in the stages of a ring.
+#[derive(Clone, Copy)]
+struct FactorTile {
+    side: Side,
+    /// Whether it is contiguous along the inner index.
+    deep: bool,
+    /// The address of the ring, and the offset of the tile within a stage.
+    base: Reg,
+    at: i64,
+}
+
 /// Accumulators of a thread: four for 16 rows and 8 columns of the tile. Each half of them is two
 /// adjacent elements of a row; the second half is eight rows below.
 struct Fragment {
@@ -166,56 +207,79 @@ struct Fragment {
 }
 
 impl Emitter<'_> {
-    pub(super) fn multiply_by_tensor_units(
+    pub(super) fn multiply_by_tensor_units(&mut self, c: &Contraction, units: &TensorUnits, grid: &TileGrid<'_>) {
+        match &units.driver {
+            Driver::Warp(by) => self.for_each_tile(grid, |e, sides, inner| e.tile_by_warps(c, units, *by, sides, inner)),
+            Driver::WarpGroup(by) => {
+                self.for_each_tile(grid, |e, sides, inner| e.tile_by_warp_groups(c, units, *by, sides, inner));
+            }
+            Driver::Bulk(by, views) => self.multiply_in_bulk(c, units, (*by, views), grid),
+        }
+    }
+
+    fn tile_by_warps(
         &mut self,
         c: &Contraction,
         units: &TensorUnits,
+        by: Factors,
         [rows, columns]: [TileSide<'_>; 2],
         inner: Inner<'_>,
     ) {
         let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
         let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
-        let factors = [&left, &right];
+        let tile = self.warp_tile();
+        let sums = self.multiply_by_warps(units, by, [&left, &right], &tile, inner.count);
         // The memory of the factors is free afterwards, and holds a part of the tile at a time.
-        let dtypes = (Dtype::F32, units.dtype);
-        match units.driver {
-            Driver::Warp(by) => {
-                let tile = self.warp_tile();
-                let sums = self.multiply_by_warps(units, by, factors, &tile, inner.count);
-                let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
-                for pass in 0..mma::PASSES {
-                    let low = self.b().op2(Opcode::Shr, Type::U64, tile.down, 1);
-                    self.stage_fragments(mma::STAGED.pitch, [low, tile.across], mma::of_pass(&sums, pass));
-                    self.b().barrier();
-                    self.epilogue_rows(&epilogue, &mma::STAGED, pass * mma::STAGED.run);
-                    self.b().barrier();
-                }
-            }
-            Driver::WarpGroup(by) => {
-                let sums = self.multiply_by_warp_groups(units, by, factors, inner.count);
-                let epilogue = self.begin_epilogue(c, dtypes.0, dtypes.1, [rows, columns]);
-                let (warp, start) = (self.warp(), self.int(0));
-                let low = self.b().op2(Opcode::Mul, Type::S64, warp, 16);
-                let [rows, columns] = units.tile();
-                let staged = staged(columns, rows, rows, 0);
-                self.stage_fragments(staged.pitch, [low, start], wgmma::fragments(&sums));
-                self.b().barrier();
-                self.epilogue_rows(&epilogue, &staged, 0);
-                self.b().barrier();
-            }
+        let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
+        let memory = self.b().mov(Type::U64, Operand::More);
+        for pass in 0..mma::PASSES {
+            let low = self.b().op2(Opcode::Shr, Type::U64, tile.down, 1);
+            self.stage_fragments((memory, mma::STAGED.pitch), [low, tile.across], mma::of_pass(&sums, pass));
+            self.b().barrier();
+            let row = (pass * mma::STAGED.run).into();
+            self.epilogue_rows(&epilogue, &mma::STAGED, &StagedAt { memory, row, column: 0 });
+            self.b().barrier();
         }
     }
 
-    /// Stores fragments in shared memory, from a row and a column of the warp on.
-    fn stage_fragments(&mut self, pitch: i64, [row, column]: [Reg; 2], fragments: impl IntoIterator<Item = Fragment>) {
-        let more = self.b().mov(Type::U64, Operand::More);
+    fn tile_by_warp_groups(
+        &mut self,
+        c: &Contraction,
+        units: &TensorUnits,
+        by: TileFactors,
+        [rows, columns]: [TileSide<'_>; 2],
+        inner: Inner<'_>,
+    ) {
+        let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
+        let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
+        let sums = self.multiply_by_warp_groups(units, by, [&left, &right], inner.count);
+        // The memory of the factors is free afterwards, and holds the tile.
+        let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
+        let memory = self.b().mov(Type::U64, Operand::More);
+        let (warp, start) = (self.warp(), self.int(0));
+        let low = self.b().op2(Opcode::Mul, Type::S64, warp, 16);
+        let [rows, columns] = units.tile();
+        let staged = staged((columns, rows, rows, 0), units.threads());
+        self.stage_fragments((memory, staged.pitch), [low, start], wgmma::fragments(&sums));
+        self.b().barrier();
+        self.epilogue_rows(&epilogue, &staged, &StagedAt { memory, row: 0.into(), column: 0 });
+        self.b().barrier();
+    }
+
+    /// Stores fragments in shared memory, from a row and a column on.
+    fn stage_fragments(
+        &mut self,
+        (memory, pitch): (Reg, i64),
+        [row, column]: [Reg; 2],
+        fragments: impl IntoIterator<Item = Fragment>,
+    ) {
         let thread = self.special(Special::Tid);
         let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
         let group = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
         let pair = self.b().op2(Opcode::And, Type::B64, lane, 3);
         let row = self.b().op2(Opcode::Add, Type::S64, row, group);
         let column = self.b().op(Opcode::Mad, Type::S64, &[pair.into(), 2.into(), column.into()]);
-        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), pitch.into(), more.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[row.into(), pitch.into(), memory.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[column.into(), 4.into(), place.into()]);
         for Fragment { down, across, sums } in fragments {
             for (half, pair) in (0i64..).zip(sums.chunks(2)) {
@@ -234,8 +298,9 @@ impl Emitter<'_> {
 
 /// Rows of the result in the memory of the factors: runs of adjacent rows. The rows that one
 /// instruction touches begin eight banks apart.
-const fn staged(columns: i64, rows: i64, run: i64, apart: i64) -> StagedAccumulator {
-    StagedAccumulator { memory: Operand::More, at: 0, pitch: (columns + 8) * 4, side: columns, rows, run, apart }
+const fn staged((columns, rows, run, apart): (i64, i64, i64, i64), threads: u32) -> StagedAccumulator {
+    let pitch = (columns + 8) * 4;
+    StagedAccumulator { pitch, side: columns, rows, run, apart, threads: threads as i64, neighbours: 1 }
 }
 
 /// A size times the width of an element, in a register.

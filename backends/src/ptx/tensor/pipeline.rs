@@ -7,7 +7,7 @@
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
 
-use super::{Driver, Side, TensorUnits, in_bytes};
+use super::{Driver, FactorTile, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
 use crate::ptx::contract::{Inner, TileSide};
 use crate::ptx::emit::Emitter;
@@ -49,21 +49,31 @@ impl Ring {
     pub(super) fn stage(self) -> i64 {
         self.tile.map(|outer| self.factor(outer)).iter().sum()
     }
+
+    /// Where the factors' tiles are in a stage.
+    pub(super) fn offsets(self) -> [InStage; 2] {
+        let [left, right] = self.tile;
+        [InStage { offset: 0, extent: left }, InStage { offset: self.factor(left), extent: right }]
+    }
+}
+
+/// The tile of a factor in a stage.
+#[derive(Clone, Copy)]
+pub(super) struct InStage {
+    pub(super) offset: i64,
+    /// The number of outer indices.
+    pub(super) extent: i64,
 }
 
 /// The pipeline of one factor.
 pub(super) struct FactorPipeline<'c> {
-    pub(super) side: Side,
+    pub(super) tile: FactorTile,
     prologue: &'c Prologue,
     taken: ValueId,
     outer: TileSide<'c>,
     inner: Inner<'c>,
-    pub(super) deep: bool,
     /// The number of outer indices of a tile.
     extent: i64,
-    /// The address of the ring, and the offset of the factor's tile within a stage.
-    pub(super) base: Reg,
-    pub(super) at: i64,
     copies: Option<AsyncCopies>,
 }
 
@@ -88,11 +98,18 @@ struct AsyncCopies {
 impl FactorPipeline<'_> {
     /// The number of elements in a row of a tile, and of its rows.
     fn rows(&self, units: &TensorUnits) -> (i64, i64) {
-        if self.deep { (units.depth(), self.extent) } else { (self.extent, units.depth()) }
+        if self.tile.deep { (units.depth(), self.extent) } else { (self.extent, units.depth()) }
     }
 }
 
 impl Emitter<'_> {
+    /// The address of a ring: the dynamic shared memory, aligned.
+    pub(super) fn ring_base(&mut self, ring: Ring) -> Reg {
+        let more = self.b().mov(Type::U64, Operand::More);
+        let above = self.b().op2(Opcode::Add, Type::S64, more, ring.align - 1);
+        self.b().op2(Opcode::And, Type::B64, above, -ring.align)
+    }
+
     pub(super) fn pipeline<'c>(
         &mut self,
         units: &TensorUnits,
@@ -103,14 +120,12 @@ impl Emitter<'_> {
     ) -> FactorPipeline<'c> {
         let ring = units.ring();
         let taken = units.taken[usize::from(side == Side::Right)];
-        let steps = self.steps(prologue, taken, outer.dims, inner.dims);
+        let steps = Steps::of(self.program, prologue, taken, outer.dims, inner.dims);
         let deep = steps.as_ref().map_or_else(|| self.loads_deep(prologue, inner.dims), Steps::deep);
-        let more = self.b().mov(Type::U64, Operand::More);
-        let above = self.b().op2(Opcode::Add, Type::S64, more, ring.align - 1);
-        let base = self.b().op2(Opcode::And, Type::B64, above, -ring.align);
-        let (at, extent) =
-            if side == Side::Left { (0, ring.tile[0]) } else { (ring.factor(ring.tile[0]), ring.tile[1]) };
-        let mut pipeline = FactorPipeline { side, prologue, taken, outer, inner, deep, extent, base, at, copies: None };
+        let base = self.ring_base(ring);
+        let InStage { offset: at, extent } = ring.offsets()[usize::from(side == Side::Right)];
+        let tile = FactorTile { side, deep, base, at };
+        let mut pipeline = FactorPipeline { tile, prologue, taken, outer, inner, extent, copies: None };
         if let Some(steps) = steps {
             let aligned = self.aligned(&steps, outer.dims, inner.dims, WIDE / units.width());
             pipeline.copies = aligned.map(|aligned| self.async_copies(units, &pipeline, &steps, aligned));
@@ -125,8 +140,9 @@ impl Emitter<'_> {
         steps: &Steps,
         aligned: Reg,
     ) -> AsyncCopies {
-        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, .. }, deep, .. } =
+        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, .. }, .. } =
             *pipeline;
+        let deep = pipeline.tile.deep;
         let origin = self.origin(steps, dims, inner_dims);
         let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| in_bytes(self, step, units.width()));
         let thread = self.special(Special::Tid);
@@ -138,7 +154,7 @@ impl Emitter<'_> {
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(copies_in_row.ilog2()));
         let (outer, inner) = if deep { (row, first) } else { (first, row) };
         let place = self.place_in_tile(units, pipeline, outer, inner);
-        let place = self.b().op2(Opcode::Add, Type::S64, place, pipeline.at);
+        let place = self.b().op2(Opcode::Add, Type::S64, place, pipeline.tile.at);
         let outer = self.b().op2(Opcode::Add, Type::S64, outer, range.from);
         let reads = (0..if deep { rows / at_once } else { 1 }).map(|k| {
             let outer = self.b().op2(Opcode::Add, Type::S64, outer, k * at_once);
@@ -172,10 +188,10 @@ impl Emitter<'_> {
         inner: Reg,
     ) -> Reg {
         let offset = match units.driver {
-            Driver::Warp(_) => self.place_in_padded(units, pipeline.deep, [outer, inner]),
-            Driver::WarpGroup(_) => self.place_in_swizzled(units.width(), pipeline.deep, [outer, inner]),
+            Driver::Warp(_) => self.place_in_padded(units, pipeline.tile.deep, [outer, inner]),
+            Driver::WarpGroup(_) | Driver::Bulk(..) => self.place_in_swizzled(units.width(), pipeline.tile.deep, [outer, inner]),
         };
-        self.b().op2(Opcode::Add, Type::S64, offset, pipeline.base)
+        self.b().op2(Opcode::Add, Type::S64, offset, pipeline.tile.base)
     }
 
     /// Calls a function for each stage, when its tiles have arrived.
@@ -213,7 +229,7 @@ impl Emitter<'_> {
                         prefetch(e);
                         multiply(e, stage);
                     }
-                    Driver::WarpGroup(_) => {
+                    Driver::WarpGroup(_) | Driver::Bulk(..) => {
                         e.b().fence_tiles();
                         e.b().barrier();
                         multiply(e, stage);
@@ -276,7 +292,7 @@ impl Emitter<'_> {
         let column = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
         let step = i64::from(units.ring().threads) / in_row;
-        let [(across, across_from, across_end), (down, down_from, down_end)] = if pipeline.deep {
+        let [(across, across_from, across_end), (down, down_from, down_end)] = if pipeline.tile.deep {
             [(&inner_axes, from, end), (&outer_axes, span.from, span.count)]
         } else {
             [(&outer_axes, span.from, span.count), (&inner_axes, from, end)]
@@ -293,7 +309,7 @@ impl Emitter<'_> {
             let mut elements = vec![];
             for k in 0..AT_ONCE {
                 let row = e.b().op2(Opcode::Add, Type::S64, row, k * step);
-                let (outer, inner) = if pipeline.deep { (row, column) } else { (column, row) };
+                let (outer, inner) = if pipeline.tile.deep { (row, column) } else { (column, row) };
                 let place = e.place_in_tile(units, pipeline, outer, inner);
                 let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
                 let number = e.b().op2(Opcode::Add, Type::S64, row, down_from);
@@ -307,7 +323,7 @@ impl Emitter<'_> {
                 elements.push((e.b().select(ty, value, zero, inside), place));
             }
             for (element, place) in elements {
-                e.b().store(Space::Shared, ty, element, Address { base: Some(place), offset: pipeline.at });
+                e.b().store(Space::Shared, ty, element, Address { base: Some(place), offset: pipeline.tile.at });
             }
         });
     }

@@ -6,7 +6,7 @@
 //! of the row (128-byte swizzling): so neither copies to it nor reads cause bank conflicts.
 
 use super::pipeline::{FactorPipeline, Ring};
-use super::{Fragment, Side, TensorUnits};
+use super::{FactorTile, Fragment, Side, TensorUnits};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};
@@ -20,19 +20,36 @@ const CHUNK: i64 = 16;
 /// The bytes of the rows over which the order of chunks repeats; tiles are aligned to it.
 const PERIOD: i64 = 8 * ROW;
 /// The bytes of a box of 64 rows.
-const BOX: i64 = 64 * ROW;
+pub(super) const BOX: i64 = 64 * ROW;
 /// The inner indices of an instruction.
 const STEP: i64 = 16;
+
+/// The columns of an instruction.
+pub(super) fn columns(by: TileFactors) -> i64 {
+    match by {
+        TileFactors::F16 | TileFactors::Bf16 => 128,
+        TileFactors::F16Wide | TileFactors::Bf16Wide => 256,
+    }
+}
 
 /// The pipeline for a kind of instruction. With narrow tiles, two blocks fit on a
 /// multiprocessor, so that one can multiply while the other waits. With wide tiles only one
 /// fits, and the products of a stage begin before those of the last one have ended.
 pub(super) fn ring(by: TileFactors) -> Ring {
-    let (columns, stages, lead) = match by {
-        TileFactors::F16 | TileFactors::Bf16 => (128, 3, 2),
-        TileFactors::F16Wide | TileFactors::Bf16Wide => (256, 4, 2),
-    };
+    let columns = columns(by);
+    let (stages, lead) = if columns == 128 { (3, 2) } else { (4, 2) };
     Ring { threads: 256, tile: [128, columns], depth: ROW, padding: 0, align: PERIOD, stages, lead }
+}
+
+/// Products of two tiles into the accumulators of a thread.
+pub(super) struct Products {
+    by: TileFactors,
+    pub(super) sums: Vec<Reg>,
+    /// The descriptors of the tiles in the first stage, and which of them are wide.
+    tiles: [Reg; 2],
+    wide: [bool; 2],
+    /// A predicate that holds.
+    always: Reg,
 }
 
 /// The fragments of a thread.
@@ -62,9 +79,9 @@ impl Emitter<'_> {
     }
 
     /// The descriptor of a factor's tile in the first stage, for this thread's warp group.
-    fn descriptor(&mut self, factor: &FactorPipeline<'_>) -> Reg {
-        let mut at = self.b().op2(Opcode::Add, Type::S64, factor.base, factor.at);
-        if factor.side == Side::Left {
+    fn descriptor(&mut self, tile: FactorTile) -> Reg {
+        let mut at = self.b().op2(Opcode::Add, Type::S64, tile.base, tile.at);
+        if tile.side == Side::Left {
             let warp = self.warp();
             let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
             at = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), at.into()]);
@@ -75,6 +92,37 @@ impl Emitter<'_> {
         self.b().op2(Opcode::Or, Type::B64, at, ((BOX / 16) << 16) | ((PERIOD / 16) << 32) | (1 << 62))
     }
 
+    /// Products of these factors' tiles, into sums that are 0.
+    pub(super) fn products_of(&mut self, by: TileFactors, tiles: [FactorTile; 2]) -> Products {
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        // Each group of 128 threads has 64 rows and all columns.
+        let sums = (0..64 * columns(by) / 128).map(|_| self.b().copy(zero)).collect();
+        let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
+        Products { by, sums, tiles: tiles.map(|tile| self.descriptor(tile)), wide: tiles.map(|tile| !tile.deep), always }
+    }
+
+    /// Sets the sums to 0.
+    pub(super) fn clear(&mut self, products: &Products) {
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        products.sums.iter().for_each(|sum| self.b().assign(*sum, zero));
+    }
+
+    /// Starts the products of a stage, given its offset, as a group.
+    pub(super) fn start_products(&mut self, units: &TensorUnits, products: &Products, stage: Reg) {
+        let stage = self.b().op2(Opcode::Shr, Type::U64, stage, 4);
+        let tiles = products.tiles.map(|tile| self.b().op2(Opcode::Add, Type::S64, tile, stage));
+        self.b().fence_products();
+        for step in 0..units.depth() / STEP {
+            let tiles = [0, 1].map(|side| {
+                // The next inner indices are further along a deep row, or in later wide rows.
+                let apart = if products.wide[side] { STEP * ROW } else { STEP * units.width() };
+                self.b().op2(Opcode::Add, Type::S64, tiles[side], step * apart / 16)
+            });
+            self.b().multiply_tiles((products.by, products.wide), products.sums.clone(), tiles, products.always);
+        }
+        self.b().group_products();
+    }
+
     /// Multiplies all tiles. Returns the accumulators of this thread.
     pub(super) fn multiply_by_warp_groups(
         &mut self,
@@ -83,26 +131,8 @@ impl Emitter<'_> {
         factors: [&FactorPipeline<'_>; 2],
         depth: Reg,
     ) -> Vec<Reg> {
-        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
-        // Each group of 128 threads has 64 rows and all columns.
-        let sums: Vec<Reg> = (0..64 * units.tile()[1] / 128).map(|_| self.b().copy(zero)).collect();
-        let tiles = factors.map(|factor| self.descriptor(factor));
-        let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
-        let wide = factors.map(|factor| !factor.deep);
-        self.for_each_stage(units, factors, depth, |e, stage| {
-            let stage = e.b().op2(Opcode::Shr, Type::U64, stage, 4);
-            let tiles = tiles.map(|tile| e.b().op2(Opcode::Add, Type::S64, tile, stage));
-            e.b().fence_products();
-            for step in 0..units.depth() / STEP {
-                let tiles = [0, 1].map(|side| {
-                    // The next inner indices are further along a deep row, or in later wide rows.
-                    let apart = if wide[side] { STEP * ROW } else { STEP * units.width() };
-                    e.b().op2(Opcode::Add, Type::S64, tiles[side], step * apart / 16)
-                });
-                e.b().multiply_tiles((by, wide), sums.clone(), tiles, always);
-            }
-            e.b().group_products();
-        });
-        sums
+        let products = self.products_of(by, factors.map(|factor| factor.tile));
+        self.for_each_stage(units, factors, depth, |e, stage| e.start_products(units, &products, stage));
+        products.sums
     }
 }

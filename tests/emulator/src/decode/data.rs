@@ -46,6 +46,10 @@ pub(super) fn mov(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
                     }
                     form.body.address(variable)
                 }
+                None if ty == Type::U64 && form.body.parameter_at(name).is_some() => {
+                    let at = form.body.parameter_at(name).map_or(0, |(at, _)| at);
+                    form.constant(u64::from(at))
+                }
                 None => special(form, name, None, ty)?,
             }
         }
@@ -105,6 +109,13 @@ fn special(form: &mut Form<'_, '_, '_>, name: &str, dimension: Option<&str>, ty:
 /// Converts between the addresses of a space and generic ones: an offset.
 pub(super) fn cvta(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     let to = form.flag("to");
+    if !to && form.flag("param") {
+        form.choose(&[("u64", ())])?;
+        let (d, a) = (form.dest(Type::U64)?, form.source(Type::U64)?);
+        let (base, zero) = (form.constant(window::PARAMETERS), form.constant(0));
+        let map = known(integer::add(Type::U64), Type::U64)?;
+        return Ok(Op::Map { map, d, from: [a, base, zero, zero] });
+    }
     let space = form.choose(&[
         ("global", Space::Global),
         ("shared", Space::Shared),

@@ -1,6 +1,6 @@
 //! Loads, stores, atomic operations and fences.
 
-use crate::decode::Form;
+use crate::decode::{Form, arrivals};
 use crate::lanes::map;
 use crate::op::{Access, Atomic, Op, Scope, Strength};
 use crate::parse::Operand;
@@ -145,6 +145,9 @@ pub(super) fn ld(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 /// bypass the L1 cache are of 16 bytes.
 pub(super) fn cp(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     form.choose(&[("async", ())])?;
+    if form.flag("bulk") {
+        return arrivals::copy_box(form);
+    }
     if form.flag("wait_all") {
         return Ok(Op::AwaitCopies { but: None });
     }
@@ -274,6 +277,11 @@ pub(super) fn red(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
 
 /// Sequentially consistent fences order at least as much as the others; more is not modelled.
 pub(super) fn fence(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    if form.flag("mbarrier_init") {
+        form.choose(&[("release", ())])?;
+        form.choose(&[("cluster", ())])?;
+        return Ok(Op::FenceTiles);
+    }
     if form.flag("proxy") {
         form.choose(&[("async", ())])?;
         form.flag("shared::cta");

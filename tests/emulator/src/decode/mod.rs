@@ -2,6 +2,7 @@
 //! and operands of its opcode, in order. Anything that an entry leaves unread is an error.
 
 mod arithmetic;
+mod arrivals;
 mod data;
 mod logic;
 mod memory;
@@ -32,7 +33,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("shf", logic::shf), ("shl", logic::shl), ("shr", logic::shr), ("xor", logic::xor),
     ("cvt", data::cvt), ("cvta", data::cvta), ("mov", data::mov),
     ("atom", memory::atom), ("cp", memory::cp), ("fence", memory::fence), ("ld", memory::ld), ("membar", memory::membar),
-    ("ldmatrix", memory::ldmatrix), ("mapa", memory::mapa), ("red", memory::red), ("st", memory::st),
+    ("mbarrier", arrivals::mbarrier), ("ldmatrix", memory::ldmatrix), ("mapa", memory::mapa), ("red", memory::red), ("st", memory::st),
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
     ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
     ("match", threads::match_any), ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),

@@ -15,11 +15,11 @@ use crate::window;
 pub(super) struct Spot {
     pub(super) space: Space,
     /// The block of the cluster that the memory belongs to, if it was named.
-    rank: Option<u32>,
+    pub(super) rank: Option<u32>,
     pub(super) address: u64,
     pub(super) bytes: usize,
     /// The number of the thread in its block.
-    thread: usize,
+    pub(super) thread: usize,
 }
 
 impl Spot {

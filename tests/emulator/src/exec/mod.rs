@@ -1,6 +1,7 @@
 //! Executes operations: one instruction for one group of a warp at a time.
 
 mod access;
+pub(crate) mod arrivals;
 mod atomic;
 mod collective;
 mod matrix;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) knowledge: Knowledge,
     pub(crate) fences: tiles::Fences,
     pub(crate) meetings: meeting::Meetings,
+    pub(crate) arrivals: arrivals::Arrivals,
 }
 
 /// A lane of a warp that accesses memory now.
@@ -277,6 +279,10 @@ impl Run<'_, '_> {
                 }
             }
             Op::FenceTiles => self.fence_tiles(active),
+            Op::InitArrivals { at, count } => return self.init_arrivals(at, count, active),
+            Op::Arrive { at, bytes } => return self.arrive(at, bytes, active),
+            Op::TryWait { to, at, parity } => return self.try_wait(to, at, parity, active),
+            Op::CopyBox { to, map, ref from, arrivals } => return self.copy_box(to, map, from, arrivals, active),
             Op::Nothing
             | Op::Branch { .. }
             | Op::Exit

@@ -47,7 +47,7 @@ impl Fences {
 
     /// Whether the writer has fenced a write before something that happens before the reader's
     /// action.
-    fn cover(&self, write: &Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
+    pub(crate) fn cover(&self, write: &Stamp, now: &Now<'_>, known: &Knowledge) -> bool {
         lanes(write.lanes).all(|lane| {
             let fences = self.threads.get(usize::from(write.warp) * LANES + lane);
             fences.into_iter().flatten().any(|fence| write.step <= fence.step && known.ordered(fence, now))
@@ -192,8 +192,9 @@ impl Run<'_, '_> {
             let value = spot.load(self.grid, self.shared, &now).map_err(fault)?;
             let region = &mut self.grid.shared[self.shared.slot as usize];
             let extent = (address, bytes, region.len());
-            if !region.shadow.writes(extent).all(|write| self.shared.fences.cover(&write, &now, &self.shared.knowledge))
-            {
+            let copied = self.grid.shape.warps() as u16;
+            let covers = |write: &Stamp| write.warp == copied || self.shared.fences.cover(write, &now, &self.shared.knowledge);
+            if !region.shadow.writes(extent).all(|write| covers(&write)) {
                 return Err(fault(Problem::TileNotFenced { address }));
             }
             for k in 0..CHUNK {
@@ -212,6 +213,9 @@ impl Run<'_, '_> {
         let (due, others) = std::mem::take(&mut self.warp.products.waiting).into_iter().partition::<Vec<_>, _>(is_due);
         self.warp.products.waiting = others;
         self.warp.products.fenced = false;
+        // All lanes wait together, and none reads a tile for these products afterwards.
+        let (members, step) = (self.warp.members, self.warp.step);
+        self.warp.meetings.meet(members, members, step);
         for Product { factors, sums, tiles, accumulate, .. } in due {
             for Tile { layout, rows, elements } in &tiles {
                 let found = self.tile(layout, rows.clone())?;

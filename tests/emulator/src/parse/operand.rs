@@ -26,6 +26,8 @@ pub(crate) enum Operand<'t> {
     Vector(Vec<Operand<'t>>),
     /// `[%a+4]`.
     Address(&'t str, i64),
+    /// `[%map, {%x, %y}]`.
+    Box(&'t str, Vec<Operand<'t>>),
 }
 
 impl<'t> Operand<'t> {
@@ -83,6 +85,13 @@ impl<'t> Operand<'t> {
     /// Reads the rest of an address, after `[`.
     fn address(cursor: &mut Cursor<'t>) -> Result<Operand<'t>, ParseError> {
         let base = cursor.word()?;
+        if cursor.take(Kind::Comma).is_some() {
+            let Operand::Vector(parts) = Operand::read(cursor)? else {
+                return Err(cursor.error("coordinates in braces expected".into()));
+            };
+            cursor.expect(Kind::CloseSquare, "`]`")?;
+            return Ok(Operand::Box(base, parts));
+        }
         // The sign of a negative offset follows the plus.
         let offset = if cursor.take(Kind::Plus).is_some() { cursor.integer()? } else { 0 };
         cursor.expect(Kind::CloseSquare, "`]`")?;

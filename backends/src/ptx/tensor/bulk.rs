@@ -1,0 +1,289 @@
+//! Products by warp groups of tiles that bulk copies bring: `cp.async.bulk.tensor`. One thread of a
+//! warp of its own starts the copies of both factors' tiles, stage by stage; two groups of four
+//! warps multiply. Each stage has two arrival barriers: `full`, where the bytes of its tiles arrive,
+//! and `free`, where the warps arrive that have multiplied them. So the warps need no common
+//! barrier, and copies for the next tile of the result begin while this one's epilogue runs.
+//!
+//! Both factors must be matrices in memory that tensor maps can describe. Copies fill elements out
+//! of bounds with zeros.
+
+use ir::Size;
+use ir::groups::Groups;
+use ir::nest::{Contraction, IndexId, Program, Prologue, ValueId};
+
+use super::pipeline::Ring;
+use super::wgmma::{self, BOX};
+use super::{FactorTile, Side, TensorUnits};
+use crate::ptx::build::Control;
+use crate::ptx::contract::{Dims, Inner, TileGrid, length};
+use crate::ptx::emit::Emitter;
+use crate::ptx::epilogue::{Epilogue, StagedAccumulator, StagedAt};
+use crate::ptx::factor::Steps;
+use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, TileFactors, Type};
+use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
+
+/// The threads that multiply. The next warp copies.
+const MULTIPLY: i64 = 256;
+const WARP: i64 = 32;
+/// The elements of a row of a box.
+const IN_ROW: i64 = 64;
+/// The bytes of a stage's two barriers, and where the second one is.
+const BARRIERS: i64 = 16;
+const FREE: i64 = 8;
+/// The rows of the tile that a warp has the accumulators of, and the columns that it stages at a
+/// time. Threads store two neighbours at once.
+const STAGED: StagedAccumulator =
+    StagedAccumulator { pitch: (64 + 8) * 4, side: 64, rows: 16, run: 16, apart: 16, threads: WARP, neighbours: 2 };
+/// The accumulators of a thread for these.
+const OF_PASS: usize = 32;
+
+/// A factor as a tensor in memory.
+pub(super) struct FactorView {
+    view: TensorView,
+    /// Whether it is contiguous along the inner index.
+    deep: bool,
+    /// The indices of the dimensions after the first two.
+    batch: Vec<IndexId>,
+}
+
+/// The ring for a kind of instruction.
+pub(super) fn ring(by: TileFactors) -> Ring {
+    let stages = if wgmma::columns(by) == 256 { 3 } else { 5 };
+    Ring { threads: (MULTIPLY + WARP) as u32, stages, ..wgmma::ring(by) }
+}
+
+/// The bytes of shared memory behind the ring: the rows that warps stage, and the barriers.
+pub(super) fn behind(ring: Ring) -> i64 {
+    staged_bytes() + ring.stages * BARRIERS
+}
+
+fn staged_bytes() -> i64 {
+    MULTIPLY / WARP * STAGED.rows * STAGED.pitch
+}
+
+impl FactorView {
+    /// A factor that is a plain load, with adjacent elements along one side of its tiles.
+    pub(super) fn of(
+        program: &Program,
+        prologue: &Prologue,
+        taken: ValueId,
+        (groups, outer): (&Groups, &Dims),
+        extent: i64,
+    ) -> Option<FactorView> {
+        let inner = &groups.inner;
+        let Steps { buffer, linear, outer: down, inner: across } = Steps::of(program, prologue, taken, outer, inner)?;
+        let deep = across.as_constant() == Some(1);
+        if !deep && down.as_constant() != Some(1) {
+            return None;
+        }
+        let side = |extent: i64| u32::try_from(extent).ok();
+        let (one, rows) = (Size::constant(1), side(if deep { extent } else { IN_ROW })?);
+        let mut dims = if deep {
+            vec![(length(inner), one, side(IN_ROW)?), (length(outer), down, rows)]
+        } else {
+            vec![(length(outer), one, side(IN_ROW)?), (length(inner), across, rows)]
+        };
+        let mut batch = vec![];
+        let own = |index: &IndexId| outer.iter().chain(inner).any(|(other, _)| other == index);
+        for (index, step) in linear.affine.terms().iter().filter(|(index, _)| !own(index)) {
+            let (_, extent) = groups.batch.iter().find(|(other, _)| other == index)?;
+            dims.push((extent.as_size()?.clone(), step.clone(), 1));
+            batch.push(*index);
+        }
+        let start = linear.affine.constant_part().clone();
+        let view = TensorView { buffer, dtype: program.buffers[buffer].dtype, start, dims };
+        (view.dims.len() <= MOST_DIMS).then_some(FactorView { view, deep, batch })
+    }
+}
+
+/// A thread's place in the ring: the number of a stage, and the parity of the phase of its barriers.
+#[derive(Clone, Copy)]
+struct Turn {
+    number: Reg,
+    parity: Reg,
+}
+
+/// The ring in memory.
+#[derive(Clone, Copy)]
+struct Stages {
+    ring: Ring,
+    base: Reg,
+    /// Behind the stages: the rows that are staged, and the barriers.
+    staged: Reg,
+    barriers: Reg,
+}
+
+impl Emitter<'_> {
+    /// Computes the tiles of this block.
+    pub(super) fn multiply_in_bulk(
+        &mut self,
+        c: &Contraction,
+        units: &TensorUnits,
+        (by, views): (TileFactors, &[FactorView; 2]),
+        grid: &TileGrid<'_>,
+    ) {
+        let ring = units.ring();
+        let base = self.ring_base(ring);
+        let staged = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
+        let barriers = self.b().op2(Opcode::Add, Type::S64, staged, staged_bytes());
+        let stages = Stages { ring, base, staged, barriers };
+        let thread = self.special(Special::Tid);
+        let first = self.b().set(Comparison::Eq, Type::S64, thread, 0);
+        self.when(first, |e| {
+            for number in 0..ring.stages {
+                let [full, free] = [0, FREE].map(|at| Address { base: Some(barriers), offset: number * BARRIERS + at });
+                e.b().init_arrivals(full, 1);
+                e.b().init_arrivals(free, (MULTIPLY / WARP) as u32);
+            }
+            e.b().fence_arrivals();
+        });
+        self.b().barrier();
+        let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
+        self.either(
+            copies,
+            |e| {
+                let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
+                e.when(one, |e| e.copy_all(units, views, &stages, grid));
+            },
+            |e| e.multiply_all(c, units, (by, views), &stages, grid),
+        );
+    }
+
+    /// Copies the factors' tiles for all tiles of the result.
+    fn copy_all(&mut self, units: &TensorUnits, views: &[FactorView; 2], stages: &Stages, grid: &TileGrid<'_>) {
+        let maps = views.each_ref().map(|factor| self.tensor_map(factor.view.clone()));
+        let turn = self.first_turn();
+        self.for_each_tile(grid, |e, sides, inner| {
+            let fixed: Vec<Vec<Reg>> = views
+                .iter()
+                .zip(&sides)
+                .map(|(factor, side)| {
+                    let batch = factor.batch.iter().map(|index| e.index(*index));
+                    let all: Vec<Reg> = std::iter::once(side.range.from).chain(batch).collect();
+                    all.into_iter().map(|number| e.word(number)).collect()
+                })
+                .collect();
+            e.for_each_stage_of(units, inner, |e, from| {
+                let [full, free] = e.barriers(stages, turn);
+                // Stages are free at first: the phase before the first one counts as ended.
+                let before = e.b().op2(Opcode::Xor, Type::B32, turn.parity, 1);
+                e.await_phase(free, before);
+                e.b().arrive_expecting(full, u32::try_from(stages.ring.stage()).expect("a small number"));
+                let stage = e.stage(stages, turn);
+                let from = e.word(from);
+                for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets())) {
+                    let (outer, batch) = (fixed[0], &fixed[1..]);
+                    let boxes = if factor.deep { 1 } else { at.extent / IN_ROW };
+                    for k in 0..boxes {
+                        let to = Address { base: Some(stage), offset: at.offset + k * BOX };
+                        let across = e.b().op2(Opcode::Add, Type::S32, outer, k * IN_ROW);
+                        let mut place = if factor.deep { vec![from, outer] } else { vec![across, from] };
+                        place.extend(batch);
+                        e.b().copy_box(to, map, place, full);
+                    }
+                }
+                e.advance(stages, turn);
+            });
+        });
+    }
+
+    /// Multiplies the factors' tiles for all tiles of the result.
+    fn multiply_all(
+        &mut self,
+        c: &Contraction,
+        units: &TensorUnits,
+        (by, views): (TileFactors, &[FactorView; 2]),
+        stages: &Stages,
+        grid: &TileGrid<'_>,
+    ) {
+        let [left, right] = stages.ring.offsets();
+        let tiles = [
+            FactorTile { side: Side::Left, deep: views[0].deep, base: stages.base, at: left.offset },
+            FactorTile { side: Side::Right, deep: views[1].deep, base: stages.base, at: right.offset },
+        ];
+        let products = self.products_of(by, tiles);
+        let turn = self.first_turn();
+        let (thread, warp) = (self.special(Special::Tid), self.warp());
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
+        let leads = self.b().set(Comparison::Eq, Type::S64, lane, 0);
+        let staged = self.b().op(
+            Opcode::Mad,
+            Type::S64,
+            &[warp.into(), (STAGED.rows * STAGED.pitch).into(), stages.staged.into()],
+        );
+        let row = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
+        self.for_each_tile(grid, |e, sides, inner| {
+            e.clear(&products);
+            e.for_each_stage_of(units, inner, |e, _| {
+                let [full, free] = e.barriers(stages, turn);
+                e.await_phase(full, turn.parity);
+                let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, stages.ring.stage());
+                e.start_products(units, &products, stage);
+                e.b().await_products(0);
+                e.b().guarded(leads, |b| b.arrive(free));
+                e.advance(stages, turn);
+            });
+            let epilogue = e.begin_epilogue(c, ir::Dtype::F32, units.dtype, sides);
+            e.epilogue_by_warps(&epilogue, &products.sums, StagedAt { memory: staged, row: row.into(), column: 0 });
+        });
+    }
+
+    /// Runs the epilogue of the rows that a warp has the accumulators of.
+    fn epilogue_by_warps(&mut self, epilogue: &Epilogue<'_>, sums: &[Reg], at: StagedAt) {
+        let start = self.int(0);
+        for (pass, sums) in (0i64..).zip(sums.chunks(OF_PASS)) {
+            self.stage_fragments((at.memory, STAGED.pitch), [start, start], wgmma::fragments(sums));
+            self.b().warp_barrier();
+            self.epilogue_rows(epilogue, &STAGED, &StagedAt { column: pass * STAGED.side, ..at });
+            self.b().warp_barrier();
+        }
+    }
+
+    /// Emits a loop over the first inner index of each stage.
+    fn for_each_stage_of(&mut self, units: &TensorUnits, inner: Inner<'_>, make: impl FnOnce(&mut Self, Reg)) {
+        let start = self.int(0);
+        self.counted(start, inner.count, units.depth(), make);
+    }
+
+    fn first_turn(&mut self) -> Turn {
+        let (number, parity) = (self.int(0), self.b().mov(Type::B32, 0));
+        Turn { number: self.b().copy(number), parity: self.b().copy(parity) }
+    }
+
+    /// Advances to the next stage. After the last one, the next phase begins.
+    fn advance(&mut self, stages: &Stages, Turn { number, parity }: Turn) {
+        let next = self.b().op2(Opcode::Add, Type::S64, number, 1);
+        let is_last = self.b().set(Comparison::Eq, Type::S64, next, stages.ring.stages);
+        let next = self.b().select(Type::B64, 0, next, is_last);
+        let flips = self.b().select(Type::B32, 1, 0, is_last);
+        self.b().assign(number, next);
+        self.b().op_to(parity, Opcode::Xor, Type::B32, &[parity.into(), flips.into()]);
+    }
+
+    /// The barriers of a stage: `full` and `free`.
+    fn barriers(&mut self, stages: &Stages, turn: Turn) -> [Address; 2] {
+        let mad = [turn.number.into(), BARRIERS.into(), stages.barriers.into()];
+        let base = Some(self.b().op(Opcode::Mad, Type::S64, &mad));
+        [0, FREE].map(|offset| Address { base, offset })
+    }
+
+    /// The address of a stage.
+    fn stage(&mut self, stages: &Stages, turn: Turn) -> Reg {
+        let mad = [turn.number.into(), stages.ring.stage().into(), stages.base.into()];
+        self.b().op(Opcode::Mad, Type::S64, &mad)
+    }
+
+    /// Waits for the end of the phase with a parity.
+    fn await_phase(&mut self, at: Address, parity: Reg) {
+        let waits = |e: &mut Self| {
+            let ended = e.b().try_wait(at, parity);
+            e.b().op(Opcode::Not, Type::Pred, &[ended.into()])
+        };
+        self.while_(waits, |_| {});
+    }
+
+    /// The low 32 bits of a number.
+    fn word(&mut self, number: Reg) -> Reg {
+        self.b().convert(Rounding::Exact, Type::U32, Type::U64, number)
+    }
+}
