@@ -61,29 +61,44 @@ impl Drop for Recording {
     }
 }
 
-/// The parameters of a launch in one block of memory, one after another. A kernel of ours has a
-/// single one and its tensor maps; one of another compiler has one for each argument.
+/// The parameters of a launch. A kernel of ours has a single one, a block of memory, and its tensor
+/// maps. One of another compiler has one for each argument, in one block of memory.
 struct Parameters {
-    memory: Vec<u8>,
+    memory: *mut c_void,
     bytes: usize,
+    maps: Vec<sys::CUtensorMap>,
+    each: Vec<*mut c_void>,
+    extra: [*mut c_void; 5],
 }
 
 impl Parameters {
     fn of(launch: &Launch<'_>, gpu: &Gpu) -> Result<Parameters, Error> {
-        let memory = launch.parameters(|map| encoded(map).map_err(gpu.failed("describe an array")))?;
-        let bytes = memory.len();
-        Ok(Parameters { memory, bytes })
+        let maps = launch.maps.iter().map(|map| encoded(map).map_err(gpu.failed("describe an array")));
+        Ok(Parameters {
+            memory: launch.arguments.as_ptr().cast_mut().cast(),
+            bytes: launch.arguments.len(),
+            maps: maps.collect::<Result<_, _>>()?,
+            each: vec![],
+            extra: [std::ptr::null_mut(); 5],
+        })
     }
 
-    /// The options of a launch that say where they are, as long as these are.
-    fn extra(&mut self) -> [*mut c_void; 5] {
-        let [end, pointer, size] = [0, 1, 2].map(std::ptr::without_provenance_mut);
-        [pointer, self.memory.as_mut_ptr().cast(), size, (&raw mut self.bytes).cast(), end]
+    /// What a launch takes: the address of each parameter, or options that say where all of them are.
+    /// One of the two is null. Both are valid as long as these and the launch are.
+    fn pointers(&mut self) -> (*mut *mut c_void, *mut *mut c_void) {
+        if self.maps.is_empty() {
+            let [end, pointer, size] = [0, 1, 2].map(std::ptr::without_provenance_mut);
+            self.extra = [pointer, self.memory, size, (&raw mut self.bytes).cast(), end];
+            return (std::ptr::null_mut(), self.extra.as_mut_ptr());
+        }
+        let maps = self.maps.iter_mut().map(|map| std::ptr::from_mut(map).cast());
+        self.each = std::iter::once(self.memory).chain(maps).collect();
+        (self.each.as_mut_ptr(), std::ptr::null_mut())
     }
 }
 
 /// A tensor map as the device's copies read it.
-fn encoded(map: &TensorMap) -> Result<[u8; 128], DriverError> {
+fn encoded(map: &TensorMap) -> Result<sys::CUtensorMap, DriverError> {
     use sys::CUtensorMapDataType_enum as Kind;
     let kind = match map.width {
         8 => Kind::CU_TENSOR_MAP_DATA_TYPE_UINT64,
@@ -111,12 +126,7 @@ fn encoded(map: &TensorMap) -> Result<[u8; 128], DriverError> {
             sys::CUtensorMapFloatOOBfill_enum::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    done.result()?;
-    let mut bytes = [0; 128];
-    for (to, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
-        to.copy_from_slice(&word.to_ne_bytes());
-    }
-    Ok(bytes)
+    done.result().map(|()| encoded)
 }
 
 impl Loaded {
@@ -147,7 +157,7 @@ impl Loaded {
         let mut before: Option<sys::CUgraphNode> = None;
         for launch in launches {
             let mut parameters = Parameters::of(launch, &self.gpu)?;
-            let mut extra = parameters.extra();
+            let (each, extra) = parameters.pointers();
             let node = sys::CUDA_KERNEL_NODE_PARAMS {
                 func: self.function(launch)?,
                 gridDimX: launch.blocks,
@@ -157,15 +167,15 @@ impl Loaded {
                 blockDimY: 1,
                 blockDimZ: 1,
                 sharedMemBytes: launch.shared,
-                kernelParams: std::ptr::null_mut(),
-                extra: extra.as_mut_ptr(),
+                kernelParams: each,
+                extra,
                 kern: std::ptr::null_mut(),
                 ctx: std::ptr::null_mut(),
             };
             let mut made = std::ptr::null_mut();
             let (after, count) = before.as_ref().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1));
             // SAFETY: the graph exists, and the previous node belongs to it. The function takes
-            // parameters of as many bytes, which the driver copies before it returns.
+            // parameters of these sizes, which the driver copies before it returns.
             unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
                 .result()
                 .map_err(self.gpu.failed("record a kernel"))?;
@@ -217,15 +227,15 @@ impl Device for Loaded {
         self.gpu.enter()?;
         let function = self.function(launch)?;
         let mut parameters = Parameters::of(launch, &self.gpu)?;
-        let mut extra = parameters.extra();
-        let (stream, none) = (self.gpu.stream, std::ptr::null_mut());
+        let (each, extra) = parameters.pointers();
+        let stream = self.gpu.stream;
         let Launch { blocks, threads, shared, .. } = *launch;
-        // SAFETY: the function belongs to a loaded module, and takes parameters of this many bytes,
+        // SAFETY: the function belongs to a loaded module, and takes parameters of these sizes,
         // which the driver copies before it returns. Its code accesses the buffers at these
         // addresses in bounds: the checker has proved each subscript, or the call was checked
         // against what the proof requires, or the code checks it; and fusion changes no subscript.
         // `Runner` is the only caller that launches programs.
-        unsafe { sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, none, extra.as_mut_ptr()) }
+        unsafe { sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, each, extra) }
             .result()
             .map_err(self.gpu.failed("launch a kernel"))
     }

@@ -15,7 +15,7 @@ use super::emit::Argument;
 use super::plan::{FAULT, Plan};
 use super::resident::{Numbers, Resident, ResidentCall};
 use super::steps::{Sequence, Visitor, count};
-use super::tensor_map::{MAP_ALIGN, MAP_BYTES, TensorMap};
+use super::tensor_map::TensorMap;
 use super::{Phases, Target};
 use crate::call;
 use crate::error::RunError as CallError;
@@ -77,21 +77,8 @@ pub struct Launch<'a> {
     pub shared: u32,
     /// The kernel's arguments.
     pub arguments: Vec<u8>,
-    /// The tensor maps that follow them.
+    /// The tensor maps that follow them, each a parameter of 128 bytes.
     pub maps: Vec<TensorMap>,
-}
-
-impl Launch<'_> {
-    /// The parameters of the kernel as it finds them: the arguments, and behind them the tensor
-    /// maps, as a device encodes each.
-    pub fn parameters<E>(&self, encode: impl Fn(&TensorMap) -> Result<[u8; MAP_BYTES], E>) -> Result<Vec<u8>, E> {
-        let mut bytes = self.arguments.clone();
-        for map in &self.maps {
-            bytes.resize(bytes.len().next_multiple_of(MAP_ALIGN), 0);
-            bytes.extend(encode(map)?);
-        }
-        Ok(bytes)
-    }
 }
 
 /// Why a run gave no results. The outputs are unchanged.

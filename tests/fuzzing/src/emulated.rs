@@ -89,7 +89,12 @@ impl Device for Emulated {
 
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), String> {
         let Launch { kernel, blocks, threads, shared, .. } = launch;
-        let parameters = launch.parameters(encoded)?;
+        // Parameters lie one after another, each map at a multiple of 64 bytes.
+        let mut parameters = launch.arguments.clone();
+        for map in &launch.maps {
+            parameters.resize(parameters.len().next_multiple_of(64), 0);
+            parameters.extend(encoded(map)?);
+        }
         let launch =
             emulator::Launch { grid: [*blocks, 1, 1], block: [*threads, 1, 1], shared: *shared, seed: self.seed };
         let module = self.kernels.get(*kernel).ok_or_else(|| format!("{kernel} is not ready"))?;

@@ -1,5 +1,6 @@
 //! The emulator's tests, in one binary.
 
+mod boxes;
 mod clusters;
 mod common;
 mod conversions;
