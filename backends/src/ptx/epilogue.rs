@@ -93,29 +93,35 @@ impl Emitter<'_> {
         // Elements are processed together only if none loads what another one stores.
         let together = is_flat(&c.epilogue) && self.shared.buffers.is_empty();
         let pairs = if together { self.pairs(epilogue, staged.neighbours) } else { None };
+        let divides = together && self.can_divide_fast(&c.epilogue);
         self.when(neighbours[0].1, |e| {
             let each = if together { AT_ONCE } else { 1 };
             e.counted(begin, end, step * each, |e, low| {
-                // Issue the loads of several rows before the first store.
-                let mut stores = vec![];
-                for k in 0..each {
-                    let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
+                let element = |e: &mut Self, low: Reg, guarded: bool| {
                     let (row, inside) = e.row_of(epilogue, staged, low, at.row);
                     let elements = e.staged_elements(epilogue, staged, base, low);
-                    let mut of_row = vec![];
                     for ((column, in_row), element) in neighbours.iter().zip(elements) {
                         let inside = e.b().op2(Opcode::And, Type::Pred, inside, *in_row);
                         e.unravel(columns, *column);
-                        if together {
-                            let run = |e: &mut Self| e.masked(inside, |e| e.epilogue_element(epilogue, element, row));
-                            of_row.push(e.deferring(run));
-                        } else {
-                            e.when(inside, |e| e.epilogue_element(epilogue, element, row));
-                        }
+                        let make = |e: &mut Self| e.epilogue_element(epilogue, element, row);
+                        if guarded { e.masked(inside, make) } else { e.when(inside, make) }
                     }
-                    stores.push(of_row);
+                };
+                if !together {
+                    return element(e, low, false);
                 }
-                stores.into_iter().for_each(|of_row| e.store_neighbours(of_row, pairs));
+                // Issue the loads of several rows before the first store.
+                let all = |e: &mut Self| {
+                    e.deferring(|e| {
+                        for k in 0..AT_ONCE {
+                            let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
+                            element(e, low, true);
+                        }
+                    })
+                };
+                let stores = if divides { e.divide_together(all) } else { all(e) };
+                let of_row = (stores.len() / AT_ONCE as usize).max(1);
+                stores.chunks(of_row).for_each(|of_row| e.store_neighbours(of_row, staged.neighbours, pairs));
             });
         });
     }
@@ -175,23 +181,22 @@ impl Emitter<'_> {
         Some(self.b().set(Comparison::Ne, Type::S64, aligned, 0))
     }
 
-    /// Makes the stores of neighbours, wide ones where `pairs` holds.
-    fn store_neighbours(&mut self, of_row: Vec<Vec<DeferredStore>>, pairs: Option<Reg>) {
+    /// Makes the stores of a row's neighbours, which are one neighbour's after the other's: wide ones
+    /// where `pairs` holds.
+    fn store_neighbours(&mut self, stores: &[DeferredStore], neighbours: i64, pairs: Option<Reg>) {
         let Some(pairs) = pairs else {
-            return of_row.into_iter().flatten().for_each(|store| self.make_store(store));
+            return stores.iter().for_each(|store| self.make_store(*store));
         };
         let single = self.b().op(Opcode::Not, Type::Pred, &[pairs.into()]);
-        let mut of_row: Vec<_> = of_row.into_iter().map(Vec::into_iter).collect();
-        loop {
-            // The next store of each neighbour.
-            let stores: Vec<DeferredStore> = of_row.iter_mut().filter_map(Iterator::next).collect();
-            let [DeferredStore { space, ty, at, only: Some(only), .. }, ..] = stores[..] else { break };
-            let values = stores.iter().map(|store| store.value).collect();
-            let wide = self.b().op2(Opcode::And, Type::Pred, only, pairs);
-            self.b().guarded(wide, |b| b.store_several(space, ty, values, at));
-            for store in stores {
-                let only = store.only.map(|only| self.b().op2(Opcode::And, Type::Pred, only, single));
-                self.make_store(DeferredStore { only, ..store });
+        let of_each = stores.len() / neighbours as usize;
+        for (number, first) in stores.iter().enumerate().take(of_each) {
+            let of_all: Vec<&DeferredStore> = stores.iter().skip(number).step_by(of_each).collect();
+            let values = of_all.iter().map(|store| store.value).collect();
+            let wide = first.only.map_or(pairs, |only| self.b().op2(Opcode::And, Type::Pred, only, pairs));
+            self.b().guarded(wide, |b| b.store_several(first.space, first.ty, values, first.at));
+            for store in of_all {
+                let only = store.only.map_or(single, |only| self.b().op2(Opcode::And, Type::Pred, only, single));
+                self.make_store(DeferredStore { only: Some(only), ..*store });
             }
         }
     }

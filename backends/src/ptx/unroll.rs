@@ -32,6 +32,7 @@ pub(super) struct Pointer {
 }
 
 /// A deferred store.
+#[derive(Clone, Copy)]
 pub(super) struct DeferredStore {
     pub(super) space: Space,
     pub(super) ty: Type,

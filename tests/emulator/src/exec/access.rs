@@ -91,7 +91,7 @@ impl Spot {
     }
 
     /// The race with an earlier access.
-    fn race(&self, shape: &Shape, other: &Stamp, now: &Now<'_>) -> Problem {
+    pub(super) fn race(&self, shape: &Shape, other: &Stamp, now: &Now<'_>) -> Problem {
         // Of several readers, one other than the thread itself, if there is one.
         let same_warp = (other.block, other.warp) == (now.stamp.block, now.stamp.warp);
         let others = if same_warp { other.lanes & !now.stamp.lanes } else { other.lanes };

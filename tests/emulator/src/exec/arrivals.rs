@@ -29,6 +29,7 @@ pub(crate) struct Arrivals {
 
 #[derive(Debug)]
 struct Barrier {
+    made: Stamp,
     /// The threads that arrive in a phase, and those that are still to arrive in this one.
     count: u32,
     pending: u32,
@@ -66,20 +67,23 @@ struct Copy {
 
 /// The bytes of an arrival barrier.
 const BARRIER: u32 = 8;
+/// The backward jumps that a wait in vain counts as.
+const SLEEP: u64 = 15;
 /// The bytes that a copy moves at a time.
 const CHUNK: usize = 16;
 
 impl Run<'_, '_> {
-    /// The address of a barrier. The thread must know that it is there.
+    /// The address of a barrier. The thread must know that it has been made.
     fn barrier(&mut self, at: Address, lane: usize) -> Result<u64, Stop> {
         let fault = |what| Stop { lane, what };
         let spot = Spot::new(self.warp, at, (&plain(Space::Shared, Type::B64), BARRIER), lane).map_err(fault)?;
         let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
-        spot.load(self.grid, self.shared, &now).map_err(fault)?;
-        if self.shared.arrivals.by_address.contains_key(&spot.address) {
+        let barrier = self.shared.arrivals.by_address.get(&spot.address);
+        let barrier = barrier.ok_or(fault(Problem::NoBarrier { address: spot.address }))?;
+        if self.shared.knowledge.ordered(&barrier.made, &now) {
             Ok(spot.address)
         } else {
-            Err(fault(Problem::NoBarrier { address: spot.address }))
+            Err(fault(spot.race(&self.grid.shape, &barrier.made, &now)))
         }
     }
 
@@ -93,7 +97,8 @@ impl Run<'_, '_> {
             spot.store(0, self.grid, self.shared, &now).map_err(fault)?;
             let count = counts[lane] as u32;
             let (clock, known) = (Clock::default(), Rc::default());
-            let barrier = Barrier { count, pending: count, bytes: 0, phases: 0, clock, known };
+            let made = now.stamp;
+            let barrier = Barrier { made, count, pending: count, bytes: 0, phases: 0, clock, known };
             self.shared.arrivals.by_address.insert(spot.address, barrier);
         }
         Ok(())
@@ -130,6 +135,10 @@ impl Run<'_, '_> {
                 *ended.entry(address).or_default() |= 1 << lane;
             }
         }
+        if ended.is_empty() {
+            // A device would let the threads sleep for a while.
+            self.grid.idle += SLEEP;
+        }
         for (address, who) in &ended {
             let known = Rc::clone(&self.shared.arrivals.by_address[address].known);
             let whole = *who == self.warp.alive;
@@ -164,10 +173,8 @@ impl Run<'_, '_> {
             let barrier = self.barrier(arrivals, lane)?;
             let now = now(self.shared, self.warp, (lane, self.line), Strength::Weak);
             // Copies only find barriers that a fence has followed.
-            let region = &mut self.grid.shared[self.shared.slot as usize];
-            let extent = (barrier, BARRIER as usize, region.len());
-            let (fences, knowledge) = (&self.shared.fences, &self.shared.knowledge);
-            if !region.shadow.writes(extent).all(|write| fences.cover(&write, &now, knowledge)) {
+            let made = &self.shared.arrivals.by_address[&barrier].made;
+            if !self.shared.fences.cover(made, &now, &self.shared.knowledge) {
                 return Err(fault(Problem::TileNotFenced { address: barrier }));
             }
             // Swizzled boxes begin at a multiple of 128 bytes.
