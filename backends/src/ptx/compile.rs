@@ -72,8 +72,9 @@ pub(super) struct Variant {
     pub(super) threads: u32,
     /// The sizes that it is for: each at most the number next to it.
     pub(super) at_most: Vec<(Size, i64)>,
-    /// Whether it is only for calls with a block for each multiprocessor.
-    pub(super) fills: bool,
+    /// If others do the same in tiles of other sizes: how long a multiprocessor takes for a tile, in
+    /// a unit that they share.
+    pub(super) turn: Option<i64>,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,
 }
@@ -187,7 +188,7 @@ impl Module {
             columns: None,
             threads: u32::try_from(blocks.threads).unwrap_or(MAX_THREADS),
             at_most: vec![],
-            fills: false,
+            turn: None,
             rows: None,
         }];
     }
@@ -265,7 +266,7 @@ impl Variant {
             columns: None,
             threads,
             at_most: vec![],
-            fills: false,
+            turn: None,
             rows: None,
         }
     }
@@ -341,7 +342,7 @@ fn contracted(
         e.contract(c, tiled);
         let grid = Grid { at_once: tiled.at_once(), ..Grid::each(Some(tiled.counts()), 1) };
         let variant = Variant::new(e, format!("{name}{}", tiled.suffix()), grid);
-        Variant { more: tiled.more(), target: tiled.target(), fills: tiled.fills(), ..variant }
+        Variant { more: tiled.more(), target: tiled.target(), turn: tiled.turn(), ..variant }
     });
     variants.collect()
 }

@@ -119,11 +119,12 @@ impl Tiled {
         }
     }
 
-    /// Whether its tiles are so large that it pays only if all multiprocessors have one.
-    pub(super) fn fills(&self) -> bool {
+    /// If there are ways with tiles of other sizes: how long a multiprocessor takes for a tile, in a
+    /// unit that they share.
+    pub(super) fn turn(&self) -> Option<i64> {
         match &self.multiplier {
-            Multiplier::Threads(_) => false,
-            Multiplier::TensorUnits(units) => units.fills(),
+            Multiplier::Threads(_) => None,
+            Multiplier::TensorUnits(units) => units.turn(),
         }
     }
 

@@ -20,8 +20,8 @@ use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Sp
 use super::rows::RegisterRow;
 use super::scalar;
 use super::staging::StagingBuffer;
-use super::tensor_map::TensorView;
 use super::state::{Addresses, ExecScope, Mapping, Masks, Scans, ScratchScope, SyncScope};
+use super::tensor_map::TensorView;
 use super::unroll::DeferredStore;
 
 /// A kernel argument. Each takes eight bytes.

@@ -139,7 +139,13 @@ impl Emitter<'_> {
     }
 
     /// The neighbours of a thread in a staged row.
-    fn staged_elements(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, base: Reg, low: Reg) -> Vec<Reg> {
+    fn staged_elements(
+        &mut self,
+        epilogue: &Epilogue<'_>,
+        staged: &StagedAccumulator,
+        base: Reg,
+        low: Reg,
+    ) -> Vec<Reg> {
         let place = self.b().op(Opcode::Mad, Type::S64, &[low.into(), staged.pitch.into(), base.into()]);
         let (ty, at) = (held(epilogue.sum), Address { base: Some(place), offset: 0 });
         if staged.neighbours == 1 {

@@ -305,18 +305,25 @@ fn reciprocal(divisor: i64) -> u64 {
 }
 
 impl Kernel {
-    /// The first variant that fits the sizes and the device. The last variant fits all.
+    /// The first variant that fits the sizes and the device, or, where tiles have several sizes, the
+    /// fastest of them. The last variant fits all.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> Option<&Variant> {
         let fits = |v: &&Variant| {
             let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);
             let rows = |rows: &Rows| rows.layout.fits(value(&rows.layout.length)) && memory();
-            let fills = || v.blocks(value, false, facts) >= facts.multiprocessors;
             v.at_most.iter().all(|(size, most)| value(size) <= *most)
                 && v.rows.as_ref().is_none_or(rows)
                 && v.maps.iter().all(|view| view.map(value).is_some())
-                && (!v.fills || fills())
         };
-        self.variants.iter().filter(|v| v.target <= facts.target).find(fits).or(self.variants.last())
+        let mut fitting = self.variants.iter().filter(|v| v.target <= facts.target).filter(fits);
+        let first = fitting.next().or(self.variants.last())?;
+        let time = |v: &Variant| {
+            let turns = u64::try_from(v.tiles(value)?).ok()?.div_ceil(facts.multiprocessors.max(1).into());
+            Some(turns.saturating_mul(v.turn?.unsigned_abs()))
+        };
+        let Some(of_first) = time(first) else { return Some(first) };
+        let all = std::iter::once((of_first, first)).chain(fitting.filter_map(|v| Some((time(v)?, v))));
+        all.min_by_key(|(time, _)| *time).map(|(_, variant)| variant)
     }
 }
 
@@ -339,16 +346,21 @@ impl Variant {
         u32::try_from(layout.threads(value(&layout.length)) * of_block).unwrap_or(self.threads)
     }
 
-    /// The number of blocks.
-    fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool, facts: Facts) -> u32 {
+    /// The number of blocks with the iterations of one, if no data tell.
+    fn tiles(&self, value: &impl Fn(&Size) -> i64) -> Option<i64> {
         let iterations = |extents: &Option<Vec<Size>>| {
             extents.as_ref().map(|extents| extents.iter().fold(1i64, |n, e| n.saturating_mul(value(e).max(0))))
         };
         let of = |n: i64, each: i64| n / each + i64::from(n % each > 0);
-        let blocks =
-            self.grid.axes.iter().try_fold(1i64, |blocks, (extents, each)| {
-                iterations(extents).map(|n| blocks.saturating_mul(of(n, *each)))
-            });
+        self.grid
+            .axes
+            .iter()
+            .try_fold(1i64, |blocks, (extents, each)| iterations(extents).map(|n| blocks.saturating_mul(of(n, *each))))
+    }
+
+    /// The number of blocks.
+    fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool, facts: Facts) -> u32 {
+        let blocks = self.tiles(value);
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use cranelift_codegen::entity::EntityRef;
 
 use super::Target;
-use super::tensor_map::{MAP_ALIGN, MAP_BYTES};
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
+use super::tensor_map::{MAP_ALIGN, MAP_BYTES};
 
 /// A PTX module with these kernels, for a device and later ones.
 pub fn module<'t>(target: Target, functions: impl IntoIterator<Item = &'t str>) -> String {

@@ -93,7 +93,14 @@ impl<'p> Sequence<'p> {
             let maps = planned.maps.iter().map(at).collect();
             let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
             let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
-            Launch { kernel: &planned.kernel, blocks: planned.blocks, threads: planned.threads, shared, arguments, maps }
+            Launch {
+                kernel: &planned.kernel,
+                blocks: planned.blocks,
+                threads: planned.threads,
+                shared,
+                arguments,
+                maps,
+            }
         });
         let initial_addresses: Vec<u64> = plan.places.iter().map(word).collect();
         Sequence { plan, launches: launches.collect(), places: initial_addresses.clone(), initial_addresses }

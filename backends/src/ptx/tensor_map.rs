@@ -53,7 +53,10 @@ impl TensorView {
             address: u64::try_from(bytes(&self.start)?).ok()?,
             width: self.dtype.bytes(),
             counts: self.dims.iter().map(|(size, ..)| count(size)).collect::<Option<_>>()?,
-            strides: self.dims[1..].iter().map(|(_, step, _)| Some(stride(step)?.unsigned_abs())).collect::<Option<_>>()?,
+            strides: self.dims[1..]
+                .iter()
+                .map(|(_, step, _)| Some(stride(step)?.unsigned_abs()))
+                .collect::<Option<_>>()?,
             sides: self.dims.iter().map(|(.., side)| *side).collect(),
         })
     }

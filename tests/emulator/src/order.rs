@@ -270,7 +270,8 @@ impl Knowledge {
 
     /// The clocks that a thread has acquired, or another of which it knows that it had.
     fn visible<'k>(&'k self, now: &'k Now<'_>) -> impl Iterator<Item = &'k Acquired> {
-        let is_known = |a: &&Acquired| lanes(a.lanes).any(|lane| lane == now.lane || a.step <= now.meetings.known(now.lane, lane));
+        let is_known =
+            |a: &&Acquired| lanes(a.lanes).any(|lane| lane == now.lane || a.step <= now.meetings.known(now.lane, lane));
         self.acquired.get(&now.stamp.warp).into_iter().flatten().filter(is_known)
     }
 

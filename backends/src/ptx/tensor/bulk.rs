@@ -171,7 +171,8 @@ impl Emitter<'_> {
                 e.b().arrive_expecting(full, u32::try_from(stages.ring.stage()).expect("a small number"));
                 let stage = e.stage(stages, turn);
                 let from = e.word(from);
-                for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets())) {
+                for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets()))
+                {
                     let (outer, batch) = (fixed[0], &fixed[1..]);
                     let boxes = if factor.deep { 1 } else { at.extent / IN_ROW };
                     for k in 0..boxes {

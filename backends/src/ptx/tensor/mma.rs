@@ -138,7 +138,8 @@ impl Emitter<'_> {
             let (row, second, third) = (part(0, 8), part(3, 2), part(4, 2));
             let (below, behind) = if pipeline.tile.side == Side::Left { (second, third) } else { (third, second) };
             let eight = 16 / units.width();
-            let (down, across) = if pipeline.tile.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
+            let (down, across) =
+                if pipeline.tile.deep { ((below, 8), (behind, eight)) } else { ((behind, 8), (below, 8)) };
             let down = self.b().op(Opcode::Mad, Type::S64, &[down.0.into(), down.1.into(), row.into()]);
             let across = self.b().op2(Opcode::Mul, Type::S64, across.0, across.1);
             if pipeline.tile.deep { (down, across) } else { (across, down) }

@@ -95,14 +95,23 @@ impl TensorUnits {
         }
     }
 
-    /// Whether its tiles are so large that it pays only if all multiprocessors have one.
-    pub(super) fn fills(&self) -> bool {
-        self.tile()[1] > 128
+    /// How long a multiprocessor takes for a tile, if there are two sizes of them. Wide tiles need
+    /// less memory traffic for a product, and less energy.
+    pub(super) fn turn(&self) -> Option<i64> {
+        match &self.driver {
+            Driver::Warp(_) => None,
+            Driver::WarpGroup(by) | Driver::Bulk(by, _) if wgmma::columns(*by) == 256 => Some(15),
+            Driver::WarpGroup(_) | Driver::Bulk(..) => Some(8),
+        }
     }
 
     /// The blocks that fit on a multiprocessor.
     pub(super) fn resident(&self) -> u32 {
-        if self.fills() || self.at_once().is_some() { 1 } else { 2 }
+        match &self.driver {
+            Driver::WarpGroup(by) if wgmma::columns(*by) == 256 => 1,
+            Driver::Bulk(..) => 1,
+            Driver::Warp(_) | Driver::WarpGroup(_) => 2,
+        }
     }
 
     /// The blocks of a multiprocessor, if each takes one tile after another.
@@ -209,7 +218,9 @@ struct Fragment {
 impl Emitter<'_> {
     pub(super) fn multiply_by_tensor_units(&mut self, c: &Contraction, units: &TensorUnits, grid: &TileGrid<'_>) {
         match &units.driver {
-            Driver::Warp(by) => self.for_each_tile(grid, |e, sides, inner| e.tile_by_warps(c, units, *by, sides, inner)),
+            Driver::Warp(by) => {
+                self.for_each_tile(grid, |e, sides, inner| e.tile_by_warps(c, units, *by, sides, inner))
+            }
             Driver::WarpGroup(by) => {
                 self.for_each_tile(grid, |e, sides, inner| e.tile_by_warp_groups(c, units, *by, sides, inner));
             }

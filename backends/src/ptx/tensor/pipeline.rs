@@ -140,8 +140,7 @@ impl Emitter<'_> {
         steps: &Steps,
         aligned: Reg,
     ) -> AsyncCopies {
-        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, .. }, .. } =
-            *pipeline;
+        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, .. }, .. } = *pipeline;
         let deep = pipeline.tile.deep;
         let origin = self.origin(steps, dims, inner_dims);
         let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| in_bytes(self, step, units.width()));
@@ -189,7 +188,9 @@ impl Emitter<'_> {
     ) -> Reg {
         let offset = match units.driver {
             Driver::Warp(_) => self.place_in_padded(units, pipeline.tile.deep, [outer, inner]),
-            Driver::WarpGroup(_) | Driver::Bulk(..) => self.place_in_swizzled(units.width(), pipeline.tile.deep, [outer, inner]),
+            Driver::WarpGroup(_) | Driver::Bulk(..) => {
+                self.place_in_swizzled(units.width(), pipeline.tile.deep, [outer, inner])
+            }
         };
         self.b().op2(Opcode::Add, Type::S64, offset, pipeline.tile.base)
     }

@@ -98,7 +98,13 @@ impl Emitter<'_> {
         // Each group of 128 threads has 64 rows and all columns.
         let sums = (0..64 * columns(by) / 128).map(|_| self.b().copy(zero)).collect();
         let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
-        Products { by, sums, tiles: tiles.map(|tile| self.descriptor(tile)), wide: tiles.map(|tile| !tile.deep), always }
+        Products {
+            by,
+            sums,
+            tiles: tiles.map(|tile| self.descriptor(tile)),
+            wide: tiles.map(|tile| !tile.deep),
+            always,
+        }
     }
 
     /// Sets the sums to 0.

@@ -193,7 +193,8 @@ impl Run<'_, '_> {
             let region = &mut self.grid.shared[self.shared.slot as usize];
             let extent = (address, bytes, region.len());
             let copied = self.grid.shape.warps() as u16;
-            let covers = |write: &Stamp| write.warp == copied || self.shared.fences.cover(write, &now, &self.shared.knowledge);
+            let covers =
+                |write: &Stamp| write.warp == copied || self.shared.fences.cover(write, &now, &self.shared.knowledge);
             if !region.shadow.writes(extent).all(|write| covers(&write)) {
                 return Err(fault(Problem::TileNotFenced { address }));
             }
