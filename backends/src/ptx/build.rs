@@ -241,6 +241,11 @@ impl Builder {
         self.push(Op::Multiply { factors, sum, a, b });
     }
 
+    /// Lets the warps of a group use more registers, or give some back.
+    pub(super) fn set_registers(&mut self, more: bool, count: u32) {
+        self.push(Op::SetRegisters { more, count });
+    }
+
     /// Makes an arrival barrier for this many threads.
     pub(super) fn init_arrivals(&mut self, at: Address, count: u32) {
         self.push(Op::InitArrivals { at, count });

@@ -95,8 +95,8 @@ impl Emitter<'_> {
         let pairs = if together { self.pairs(epilogue, staged.neighbours) } else { None };
         let divides = together && self.can_divide_fast(&c.epilogue);
         self.when(neighbours[0].1, |e| {
-            let each = if together { AT_ONCE } else { 1 };
-            e.counted(begin, end, step * each, |e, low| {
+            let rows = if together { AT_ONCE / staged.neighbours } else { 1 };
+            e.counted(begin, end, step * rows, |e, low| {
                 let element = |e: &mut Self, low: Reg, guarded: bool| {
                     let (row, inside) = e.row_of(epilogue, staged, low, at.row);
                     let elements = e.staged_elements(epilogue, staged, base, low);
@@ -113,14 +113,14 @@ impl Emitter<'_> {
                 // Issue the loads of several rows before the first store.
                 let all = |e: &mut Self| {
                     e.deferring(|e| {
-                        for k in 0..AT_ONCE {
+                        for k in 0..rows {
                             let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
                             element(e, low, true);
                         }
                     })
                 };
                 let stores = if divides { e.divide_together(all) } else { all(e) };
-                let of_row = (stores.len() / AT_ONCE as usize).max(1);
+                let of_row = (stores.len() / rows as usize).max(1);
                 stores.chunks(of_row).for_each(|of_row| e.store_neighbours(of_row, staged.neighbours, pairs));
             });
         });

@@ -281,6 +281,9 @@ pub enum Op {
     /// `cp.async.bulk.tensor`: copies a box of a tensor to shared memory. Its bytes arrive at a
     /// barrier.
     CopyBox { to: Address, map: Reg, from: Vec<Reg>, arrivals: Address },
+    /// `setmaxnreg.inc.sync.aligned.u32 count`, or `dec`: the warps of a group may use more registers,
+    /// or give some back.
+    SetRegisters { more: bool, count: u32 },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
@@ -409,6 +412,7 @@ impl Inst {
             | Op::AwaitCopies
             | Op::FenceTiles
             | Op::FenceArrivals
+            | Op::SetRegisters { .. }
             | Op::FenceProducts
             | Op::GroupProducts
             | Op::AwaitProducts { .. }

@@ -131,6 +131,9 @@ impl Display for Op {
                 write!(f, "mbarrier.init.shared::cta.b64 {}, {count}", In(Space::Shared, at))
             }
             Op::FenceArrivals => f.write_str("fence.mbarrier_init.release.cluster"),
+            Op::SetRegisters { more, count } => {
+                write!(f, "setmaxnreg.{}.sync.aligned.u32 {count}", if *more { "inc" } else { "dec" })
+            }
             Op::Arrive { at } => write!(f, "mbarrier.arrive.shared::cta.b64 _, {}", In(Space::Shared, at)),
             Op::ArriveExpecting { at, bytes } => {
                 write!(f, "mbarrier.arrive.expect_tx.shared::cta.b64 _, {}, {bytes}", In(Space::Shared, at))

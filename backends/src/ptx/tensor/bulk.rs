@@ -1,6 +1,6 @@
 //! Products by warp groups of tiles that bulk copies bring: `cp.async.bulk.tensor`. One thread of a
-//! warp of its own starts the copies of both factors' tiles, stage by stage; two groups of four
-//! warps multiply. Each stage has two arrival barriers: `full`, where the bytes of its tiles arrive,
+//! group of its own starts the copies of both factors' tiles, stage by stage; two groups of four
+//! warps multiply, with most of the registers. Each stage has two arrival barriers: `full`, where the bytes of its tiles arrive,
 //! and `free`, where the warps arrive that have multiplied them. So the warps need no common
 //! barrier, and copies for the next tile of the result begin while this one's epilogue runs.
 //!
@@ -22,8 +22,12 @@ use crate::ptx::factor::Steps;
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, TileFactors, Type};
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
 
-/// The threads that multiply. The next warp copies.
+/// The threads that multiply, and those of the group that copies.
 const MULTIPLY: i64 = 256;
+const COPY: i64 = 128;
+/// The registers of each: together as many as a multiprocessor has.
+const TO_MULTIPLY: u32 = 232;
+const TO_COPY: u32 = 40;
 const WARP: i64 = 32;
 /// The elements of a row of a box.
 const IN_ROW: i64 = 64;
@@ -49,7 +53,7 @@ pub(super) struct FactorView {
 /// The ring for a kind of instruction.
 pub(super) fn ring(by: TileFactors) -> Ring {
     let stages = if wgmma::columns(by) == 256 { 3 } else { 5 };
-    Ring { threads: (MULTIPLY + WARP) as u32, stages, ..wgmma::ring(by) }
+    Ring { threads: (MULTIPLY + COPY) as u32, stages, ..wgmma::ring(by) }
 }
 
 /// The bytes of shared memory behind the ring: the rows that warps stage, and the barriers.
@@ -142,10 +146,14 @@ impl Emitter<'_> {
         self.either(
             copies,
             |e| {
+                e.b().set_registers(false, TO_COPY);
                 let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
                 e.when(one, |e| e.copy_all(units, views, &stages, grid));
             },
-            |e| e.multiply_all(c, units, (by, views), &stages, grid),
+            |e| {
+                e.b().set_registers(true, TO_MULTIPLY);
+                e.multiply_all(c, units, (by, views), &stages, grid);
+            },
         );
     }
 

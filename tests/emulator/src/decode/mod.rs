@@ -36,7 +36,7 @@ const TABLE: &[(&str, Decoder)] = &[
     ("mbarrier", arrivals::mbarrier), ("ldmatrix", memory::ldmatrix), ("mapa", memory::mapa), ("red", memory::red), ("st", memory::st),
     ("activemask", threads::activemask), ("bar", threads::bar), ("barrier", threads::barrier), ("bra", threads::bra),
     ("exit", threads::exit), ("mma", threads::mma), ("nanosleep", threads::nanosleep), ("redux", threads::redux),
-    ("match", threads::match_any), ("ret", threads::exit), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
+    ("match", threads::match_any), ("ret", threads::exit), ("setmaxnreg", threads::setmaxnreg), ("shfl", threads::shfl), ("trap", threads::trap), ("vote", threads::vote),
     ("wgmma", tiles::wgmma),
 ];
 

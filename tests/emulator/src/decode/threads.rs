@@ -27,6 +27,18 @@ pub(super) fn nanosleep(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     Ok(Op::Nothing)
 }
 
+/// Registers are not limited here.
+pub(super) fn setmaxnreg(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
+    form.choose(&[("inc", ()), ("dec", ())])?;
+    form.choose(&[("sync", ())])?;
+    form.choose(&[("aligned", ())])?;
+    form.choose(&[("u32", ())])?;
+    match *form.operand()? {
+        Operand::Integer(count) if (24..=256).contains(&count) && count % 8 == 0 => Ok(Op::Nothing),
+        ref other => Err(format!("a number of registers expected, not `{other:?}`")),
+    }
+}
+
 pub(super) fn bar(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
     if form.flag("warp") {
         form.choose(&[("sync", ())])?;
