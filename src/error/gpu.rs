@@ -30,6 +30,7 @@ pub(super) fn code(error: &GpuError) -> Code {
         GpuError::Rejected(_) => codes::FAULT,
         GpuError::WrongDevice
         | GpuError::NotThere(_)
+        | GpuError::NotAligned(_)
         | GpuError::Threads(_)
         | GpuError::Driver { .. }
         | GpuError::Lost(_) => codes::GPU,

@@ -21,6 +21,10 @@ use super::loaded::{Loaded, Recording};
 use crate::error::CompileError;
 use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
 
+/// What kernels expect addresses of arrays to be multiples of. Those that we allocate are; views of
+/// other libraries' arrays begin anywhere.
+const ALIGN: u64 = 16;
+
 /// An array in a device's memory. Work on it is asynchronous: calls that read or write it may still
 /// be queued on the stream.
 pub struct DeviceArray {
@@ -59,6 +63,9 @@ impl DeviceArray {
     /// reads them if they are results ([`Gpu::follow`] and [`Gpu::precede`] order other streams
     /// with the calls). Each byte of a `bool` array is 0 or 1.
     ///
+    /// `address` may be any multiple of an element's size. Arrays that do not begin at a multiple of
+    /// 16 bytes are copied for each call, which takes as much memory again.
+    ///
     /// # Errors
     ///
     /// [`Error::NotThere`] if the device has no memory there, [`Error::WrongDevice`] if it is
@@ -88,6 +95,20 @@ impl DeviceArray {
             self.memory = Memory::Own(self.gpu.allocate(self.bytes)?);
         }
         Ok(())
+    }
+
+    /// Whether kernels can use it where it is.
+    fn is_aligned(&self) -> bool {
+        self.address().is_none_or(|address| address.is_multiple_of(ALIGN))
+    }
+
+    /// If kernels cannot use it where it is, an array like it somewhere else. It may be dropped after
+    /// the calls that use it, since memory is freed in the order of the stream.
+    fn elsewhere(&self) -> Result<Option<DeviceArray>, Error> {
+        if self.is_aligned() {
+            return Ok(None);
+        }
+        Ok(Some(DeviceArray::allocate(&self.gpu, self.dtype, &self.shape)?.0))
     }
 
     /// An array of zeros.
@@ -313,11 +334,33 @@ impl Module {
 
     /// Calls the program on arrays in the device's memory. Returns without waiting for the result.
     pub fn enqueue(&self, inputs: &[&DeviceArray], outputs: &mut [&mut DeviceArray]) -> Result<(), Failure> {
+        self.call(inputs, outputs, |runner, inputs, outputs| runner.enqueue(inputs, outputs))
+    }
+
+    fn call(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        call: impl FnOnce(&mut Runner<Loaded>, &[Resident<'_>], &[Resident<'_>]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
         outputs.iter_mut().try_for_each(|output| output.settle())?;
-        let inputs = self.residents(inputs.iter().copied())?;
-        let outputs = self.residents(outputs.iter().map(|output| &**output))?;
-        self.runner().enqueue(&inputs, &outputs)
+        let mut copies = vec![];
+        for input in inputs {
+            let copy = input.elsewhere()?;
+            copy.iter().try_for_each(|copy| input.copy(copy))?;
+            copies.push(copy);
+        }
+        let results = outputs.iter().map(|output| output.elsewhere()).collect::<Result<Vec<_>, Error>>()?;
+        let inputs = inputs.iter().zip(&copies).map(|(input, copy)| copy.as_ref().unwrap_or(input));
+        let inputs = self.residents(inputs)?;
+        let written = outputs.iter().zip(&results).map(|(output, copy)| copy.as_ref().unwrap_or(output));
+        let written = self.residents(written)?;
+        call(&mut self.runner(), &inputs, &written)?;
+        for (output, result) in outputs.iter().zip(&results) {
+            result.iter().try_for_each(|result| result.copy(output))?;
+        }
+        Ok(())
     }
 
     /// Calls the program on arrays in the device's memory and waits for it. Adds each kernel's
@@ -328,11 +371,7 @@ impl Module {
         outputs: &mut [&mut DeviceArray],
         times: &mut [Duration],
     ) -> Result<(), Failure> {
-        self.own(inputs.iter().copied().chain(outputs.iter().map(|output| &**output)))?;
-        outputs.iter_mut().try_for_each(|output| output.settle())?;
-        let inputs = self.residents(inputs.iter().copied())?;
-        let outputs = self.residents(outputs.iter().map(|output| &**output))?;
-        self.runner().call_timed(&inputs, &outputs, times)
+        self.call(inputs, outputs, |runner, inputs, outputs| runner.call_timed(inputs, outputs, times))
     }
 
     /// Checks that all arrays are in this device's memory.
@@ -349,6 +388,10 @@ impl Module {
         calls.iter_mut().flat_map(|(_, outputs)| outputs).try_for_each(DeviceArray::settle)?;
         let mut residents: Vec<ResidentCall<'_>> = vec![];
         for (inputs, outputs) in &calls {
+            // A replay reads and writes where the arrays are, so none can be elsewhere.
+            if let Some(array) = inputs.iter().chain(outputs).find(|array| !array.is_aligned()) {
+                return Err(RunError::Device(Error::NotAligned(array.address().unwrap_or_default())));
+            }
             self.own(inputs.iter().chain(outputs))?;
             residents.push((self.residents(inputs)?, self.residents(outputs)?));
         }

@@ -82,7 +82,8 @@ impl DeviceArray {
         clock.stop()
     }
 
-    fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
+    /// Copies the elements, in the order of the stream.
+    pub(super) fn copy(&self, to: &DeviceArray) -> Result<(), Error> {
         let (Some(to), Some(from)) = (to.address(), self.address()) else {
             // One of them is a number of the host, and that is never `to`.
             let number = self.download()?;

@@ -26,6 +26,8 @@ pub enum Error {
     WrongDevice,
     /// The device has no memory at this address; perhaps it was freed.
     NotThere(u64),
+    /// An array of a recorded call begins at this address, which is no multiple of 16 bytes.
+    NotAligned(u64),
     /// The driver rejects a kernel, which is a bug of ours. Holds the driver's message.
     Rejected(String),
     /// A call of the driver failed.
@@ -52,6 +54,9 @@ impl fmt::Display for Error {
             Error::HostMemory(bytes) => write!(f, "there is no memory for an array of {bytes} bytes"),
             Error::WrongDevice => f.write_str("an array is in the memory of another device"),
             Error::NotThere(address) => write!(f, "there is no memory of a device at {address:#x}, or it was freed"),
+            Error::NotAligned(address) => {
+                write!(f, "an array begins at {address:#x}: recorded calls need a multiple of 16 bytes")
+            }
             Error::Rejected(log) => write!(f, "the driver rejects a kernel: {log}"),
             Error::Driver { doing, message } => write!(f, "the driver failed to {doing}: {message}"),
             Error::Lost(message) => write!(f, "the device is not used any more since an earlier error: {message}"),

@@ -93,9 +93,8 @@ impl Emitter<'_> {
         // Elements are processed together only if none loads what another one stores.
         let together = is_flat(&c.epilogue) && self.shared.buffers.is_empty();
         let pairs = if together { self.pairs(epilogue, staged.neighbours) } else { None };
-        let divides = together && self.can_divide_fast(&c.epilogue);
         self.when(neighbours[0].1, |e| {
-            let rows = if together { AT_ONCE / staged.neighbours } else { 1 };
+            let rows = if together { AT_ONCE } else { 1 };
             e.counted(begin, end, step * rows, |e, low| {
                 let element = |e: &mut Self, low: Reg, guarded: bool| {
                     let (row, inside) = e.row_of(epilogue, staged, low, at.row);
@@ -111,15 +110,12 @@ impl Emitter<'_> {
                     return element(e, low, false);
                 }
                 // Issue the loads of several rows before the first store.
-                let all = |e: &mut Self| {
-                    e.deferring(|e| {
-                        for k in 0..rows {
-                            let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
-                            element(e, low, true);
-                        }
-                    })
-                };
-                let stores = if divides { e.divide_together(all) } else { all(e) };
+                let stores = e.deferring(|e| {
+                    for k in 0..rows {
+                        let low = e.b().op2(Opcode::Add, Type::S64, low, k * step);
+                        element(e, low, true);
+                    }
+                });
                 let of_row = (stores.len() / rows as usize).max(1);
                 stores.chunks(of_row).for_each(|of_row| e.store_neighbours(of_row, staged.neighbours, pairs));
             });
@@ -129,9 +125,12 @@ impl Emitter<'_> {
     /// The row of the result that a staged row belongs to, and whether it is in bounds.
     fn row_of(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, low: Reg, first: Operand) -> (Reg, Reg) {
         let (_, down) = &epilogue.rows;
-        let run = self.b().op2(Opcode::Shr, Type::U64, low, i64::from(staged.run.ilog2()));
-        let rest = self.b().op2(Opcode::And, Type::B64, low, staged.run - 1);
-        let row = self.b().op(Opcode::Mad, Type::S64, &[run.into(), staged.apart.into(), rest.into()]);
+        let mut row = low;
+        if staged.run < staged.rows {
+            let run = self.b().op2(Opcode::Shr, Type::U64, low, i64::from(staged.run.ilog2()));
+            let rest = self.b().op2(Opcode::And, Type::B64, low, staged.run - 1);
+            row = self.b().op(Opcode::Mad, Type::S64, &[run.into(), staged.apart.into(), rest.into()]);
+        }
         let row = self.b().op2(Opcode::Add, Type::S64, row, first);
         let row = self.b().op2(Opcode::Add, Type::S64, row, down.from);
         let inside = self.b().set(within(), Type::S64, row, down.count);
@@ -167,6 +166,9 @@ impl Emitter<'_> {
     fn pairs(&mut self, epilogue: &Epilogue<'_>, neighbours: i64) -> Option<Reg> {
         let Epilogue { c, dims, .. } = epilogue;
         let [(column, _)] = dims else { return None };
+        if neighbours == 1 {
+            return None;
+        }
         let mut multiples = vec![length(dims)];
         for statement in &c.epilogue {
             let Statement::Store { buffer, at, .. } = statement else { continue };
@@ -178,9 +180,6 @@ impl Emitter<'_> {
             multiples.push(linear.affine.constant_part().clone());
             let others = linear.affine.terms().iter().filter(|(index, _)| index != column);
             multiples.extend(others.map(|(_, step)| step.clone()));
-        }
-        if neighbours == 1 {
-            return None;
         }
         let multiples = multiples.into_iter().map(|size| (size, neighbours)).collect();
         let aligned = self.argument(Argument::Multiples(multiples));

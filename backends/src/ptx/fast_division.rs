@@ -25,7 +25,6 @@ use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Operand, Reg, Type};
 use super::rows::ElementLoop;
 use super::state::ExecScope;
-use super::unroll::DeferredStore;
 
 /// The smallest dividend, 2^-40, and the largest divisor, 2^80, as bits of an `f32`.
 const LEAST: Operand = Operand::F32((127 - 40) << 23);
@@ -151,12 +150,6 @@ impl Emitter<'_> {
                 e.deselect_element();
             })
         };
-        self.divide_together(all).into_iter().for_each(|store| self.make_store(store));
-    }
-
-    /// Computes several elements with the fast path, and all of them again if it was not valid.
-    /// Returns their stores.
-    pub(super) fn divide_together(&mut self, all: impl Fn(&mut Self) -> Vec<DeferredStore>) -> Vec<DeferredStore> {
         let mut stores = vec![];
         let is_valid = self.with_fast_division(|e| {
             stores = all(e);
@@ -172,7 +165,7 @@ impl Emitter<'_> {
                 e.b().assign(store.value, exact.value);
             }
         });
-        stores
+        stores.into_iter().for_each(|store| self.make_store(store));
     }
 
     /// Emits code with branch-free divisions and square roots. Returns a predicate: all of them are
