@@ -21,8 +21,8 @@ use super::loaded::{Loaded, Recording};
 use crate::error::CompileError;
 use crate::ptx::{self, Phases, Resident, ResidentCall, RunError, Runner};
 
-/// What kernels expect addresses of arrays to be multiples of. Those that we allocate are; views of
-/// other libraries' arrays begin anywhere.
+/// Kernels need arrays that begin at multiples of these bytes. Those that we allocate do; views
+/// of other libraries' arrays begin anywhere.
 const ALIGN: u64 = 16;
 
 /// An array in a device's memory. Work on it is asynchronous: calls that read or write it may still
@@ -63,8 +63,8 @@ impl DeviceArray {
     /// reads them if they are results ([`Gpu::follow`] and [`Gpu::precede`] order other streams
     /// with the calls). Each byte of a `bool` array is 0 or 1.
     ///
-    /// `address` may be any multiple of an element's size. Arrays that do not begin at a multiple of
-    /// 16 bytes are copied for each call, which takes as much memory again.
+    /// `address` may be any multiple of an element's size. Arrays that do not begin at a multiple
+    /// of 16 bytes are copied for each call, which takes as much memory again.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl DeviceArray {
         self.address().is_none_or(|address| address.is_multiple_of(ALIGN))
     }
 
-    /// If kernels cannot use it where it is, an array like it somewhere else. It may be dropped after
-    /// the calls that use it, since memory is freed in the order of the stream.
+    /// If kernels cannot use it where it is, an array like it somewhere else. It may be dropped
+    /// after the calls that use it, since memory is freed in the order of the stream.
     fn elsewhere(&self) -> Result<Option<DeviceArray>, Error> {
         if self.is_aligned() {
             return Ok(None);

@@ -61,8 +61,8 @@ impl Drop for Recording {
     }
 }
 
-/// The parameters of a launch. A kernel of ours has a single one, a block of memory, and its tensor
-/// maps. One of another compiler has one for each argument, in one block of memory.
+/// The parameters of a launch. A kernel of ours has a single one, a block of memory, and its
+/// tensor maps. One of another compiler has one for each argument, in one block of memory.
 struct Parameters {
     memory: *mut c_void,
     bytes: usize,
@@ -83,7 +83,7 @@ impl Parameters {
         })
     }
 
-    /// What a launch takes: the address of each parameter, or options that say where all of them are.
+    /// For a launch, the address of each parameter, or options that say where all of them are.
     /// One of the two is null. Both are valid as long as these and the launch are.
     fn pointers(&mut self) -> (*mut *mut c_void, *mut *mut c_void) {
         if self.maps.is_empty() {
@@ -108,8 +108,8 @@ fn encoded(map: &TensorMap) -> Result<sys::CUtensorMap, DriverError> {
     };
     let steps = vec![1; map.counts.len()];
     let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
-    // SAFETY: each list has an entry for each dimension, `strides` one less. The map is as long and
-    // as aligned as its type says. Nothing at the address is read.
+    // SAFETY: each list has an entry for each dimension, `strides` one less. The map is as long
+    // and as aligned as its type says. Nothing at the address is read.
     let done = unsafe {
         sys::cuTensorMapEncodeTiled(
             &raw mut encoded,

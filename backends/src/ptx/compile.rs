@@ -72,8 +72,8 @@ pub(super) struct Variant {
     pub(super) threads: u32,
     /// The sizes that it is for: each at most the number next to it.
     pub(super) at_most: Vec<(Size, i64)>,
-    /// If others do the same in tiles of other sizes: how long a multiprocessor takes for a tile, in
-    /// a unit that they share.
+    /// If others do the same in tiles of other sizes: how long a multiprocessor takes for a tile,
+    /// in a unit that they share.
     pub(super) turn: Option<i64>,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,

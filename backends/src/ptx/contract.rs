@@ -119,8 +119,8 @@ impl Tiled {
         }
     }
 
-    /// If there are ways with tiles of other sizes: how long a multiprocessor takes for a tile, in a
-    /// unit that they share.
+    /// If there are ways with tiles of other sizes: how long a multiprocessor takes for a tile,
+    /// in a unit that they share.
     pub(super) fn turn(&self) -> Option<i64> {
         match &self.multiplier {
             Multiplier::Threads(_) => None,

@@ -70,7 +70,8 @@ impl Emitter<'_> {
         Epilogue { c, sum, dtype, rows, columns, dims }
     }
 
-    /// Runs the epilogue over staged rows. Each thread stays in one column, or in some neighbours.
+    /// Runs the epilogue over staged rows. Each thread stays in one column, or in some
+    /// neighbours.
     pub(super) fn epilogue_rows(&mut self, epilogue: &Epilogue<'_>, staged: &StagedAccumulator, at: &StagedAt) {
         let Epilogue { c, columns: (columns, across), .. } = epilogue;
         let thread = self.special(Special::Tid);
@@ -161,8 +162,8 @@ impl Emitter<'_> {
         self.in_exec_scope(ExecScope::Thread, |e| e.block(&c.epilogue));
     }
 
-    /// A predicate: the elements that neighbours store are adjacent, aligned as one, and all of them
-    /// in bounds if one is. `None` if they never are.
+    /// A predicate: the elements that neighbours store are adjacent, aligned as one, and all of
+    /// them in bounds if one is. `None` if they never are.
     fn pairs(&mut self, epilogue: &Epilogue<'_>, neighbours: i64) -> Option<Reg> {
         let Epilogue { c, dims, .. } = epilogue;
         let [(column, _)] = dims else { return None };
@@ -186,8 +187,8 @@ impl Emitter<'_> {
         Some(self.b().set(Comparison::Ne, Type::S64, aligned, 0))
     }
 
-    /// Makes the stores of a row's neighbours, which are one neighbour's after the other's: wide ones
-    /// where `pairs` holds.
+    /// Makes the stores of a row's neighbours, which are one neighbour's after the other's: wide
+    /// ones where `pairs` holds.
     fn store_neighbours(&mut self, stores: &[DeferredStore], neighbours: i64, pairs: Option<Reg>) {
         let Some(pairs) = pairs else {
             return stores.iter().for_each(|store| self.make_store(*store));

@@ -265,24 +265,24 @@ pub enum Op {
     /// `wgmma.wait_group.sync.aligned but`: waits for all groups of products except the `but` most
     /// recent ones.
     AwaitProducts { but: u32 },
-    /// `mbarrier.init.shared::cta.b64 [at], count`: makes an arrival barrier. A phase of it ends when
-    /// this many threads have arrived and all bytes that they expect are there.
+    /// `mbarrier.init.shared::cta.b64 [at], count`: makes an arrival barrier. A phase of it ends
+    /// when this many threads have arrived and all bytes that they expect are there.
     InitArrivals { at: Address, count: u32 },
     /// `fence.mbarrier_init.release.cluster`: bulk copies may arrive at new barriers afterwards.
     FenceArrivals,
     /// `mbarrier.arrive.shared::cta.b64 _, [at]`
     Arrive { at: Address },
-    /// `mbarrier.arrive.expect_tx.shared::cta.b64 _, [at], bytes`: arrives, and this many bytes of
-    /// bulk copies are expected too.
+    /// `mbarrier.arrive.expect_tx.shared::cta.b64 _, [at], bytes`: arrives, and this many bytes
+    /// of bulk copies are expected too.
     ArriveExpecting { at: Address, bytes: u32 },
-    /// `mbarrier.try_wait.parity.shared::cta.b64 to, [at], parity`: waits a while, and says whether
-    /// the phase with this parity has ended.
+    /// `mbarrier.try_wait.parity.shared::cta.b64 to, [at], parity`: waits a while, and says
+    /// whether the phase with this parity has ended.
     TryWait { to: Reg, at: Address, parity: Reg },
     /// `cp.async.bulk.tensor`: copies a box of a tensor to shared memory. Its bytes arrive at a
     /// barrier.
     CopyBox { to: Address, map: Reg, from: Vec<Reg>, arrivals: Address },
-    /// `setmaxnreg.inc.sync.aligned.u32 count`, or `dec`: the warps of a group may use more registers,
-    /// or give some back.
+    /// `setmaxnreg.inc.sync.aligned.u32 count`, or `dec`: the warps of a group may use more
+    /// registers, or give some back.
     SetRegisters { more: bool, count: u32 },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },

@@ -305,8 +305,8 @@ fn reciprocal(divisor: i64) -> u64 {
 }
 
 impl Kernel {
-    /// The first variant that fits the sizes and the device, or, where tiles have several sizes, the
-    /// fastest of them. The last variant fits all.
+    /// The first variant that fits the sizes and the device, or, where tiles have several sizes,
+    /// the fastest of them. The last variant fits all.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> Option<&Variant> {
         let fits = |v: &&Variant| {
             let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);

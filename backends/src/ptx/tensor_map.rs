@@ -42,8 +42,8 @@ pub(super) struct TensorView {
 }
 
 impl TensorView {
-    /// The map for the sizes of a call, at the address 0, if bulk copies can read it: nothing may be
-    /// empty, and all rows must begin at multiples of 16 bytes.
+    /// The map for the sizes of a call, at the address 0, if bulk copies can read it: nothing may
+    /// be empty, and all rows must begin at multiples of 16 bytes.
     pub(super) fn map(&self, value: &impl Fn(&Size) -> i64) -> Option<TensorMap> {
         const MOST_BYTES: i64 = 1 << 40;
         let bytes = |size: &Size| value(size).checked_mul(self.dtype.bytes() as i64).filter(|bytes| bytes % GRAIN == 0);

@@ -274,10 +274,10 @@ pub(crate) enum Op {
         but: u32,
         mask: Reg,
     },
-    /// `fence.proxy.async`, and `fence.mbarrier_init`: tiles may be read by descriptors afterwards,
-    /// and copies may arrive at barriers.
+    /// `fence.proxy.async`, and `fence.mbarrier_init`: tiles may be read by descriptors
+    /// afterwards, and copies may arrive at barriers.
     FenceTiles,
-    /// `mbarrier.init`: the barrier of so many arrivals a phase.
+    /// `mbarrier.init`: a barrier, with the number of arrivals in a phase.
     InitArrivals {
         at: Address,
         count: Reg,

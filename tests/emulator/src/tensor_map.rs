@@ -11,15 +11,14 @@ pub(crate) const MOST_DIMS: usize = 5;
 /// Marks the bytes of a map.
 const MARK: u64 = 0x7465_6e73;
 
-/// A tensor in global memory, from its innermost dimension on, with the sides of the boxes that are
-/// copied. Boxes are swizzled by 128 bytes; elements out of bounds are zeros.
+/// A tensor in global memory, from its innermost dimension on, with the sides of the boxes that
+/// are copied. Boxes are swizzled by 128 bytes; elements out of bounds are zeros.
 ///
 /// ```
 /// use emulator::TensorMap;
 ///
-/// let map = TensorMap { address: 256, width: 2, counts: vec![100, 30], strides: vec![208], sides: vec![64, 8] };
-/// assert!(map.bytes().is_ok());
-/// // Rows begin at multiples of 16 bytes.
+/// let map = TensorMap { address: 256, width: 2, counts: vec![100, 30], strides: vec![208],
+/// sides: vec![64, 8] }; assert!(map.bytes().is_ok()); // Rows begin at multiples of 16 bytes.
 /// assert!(TensorMap { strides: vec![200], ..map }.bytes().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
-//! Products by warp groups of tiles that bulk copies bring: `cp.async.bulk.tensor`. One thread of a
-//! group of its own starts the copies of both factors' tiles, stage by stage; two groups of four
-//! warps multiply, with most of the registers. Each stage has two arrival barriers: `full`, where the bytes of its tiles arrive,
-//! and `free`, where the warps arrive that have multiplied them. So the warps need no common
-//! barrier, and copies for the next tile of the result begin while this one's epilogue runs.
+//! Products by warp groups of tiles that bulk copies bring: `cp.async.bulk.tensor`. One thread of
+//! a group of its own starts the copies of both factors' tiles, stage by stage; two groups of
+//! four warps multiply, with most of the registers. Each stage has two arrival barriers: `full`,
+//! where the bytes of its tiles arrive, and `free`, where the warps arrive that have multiplied
+//! them. So the warps need no common barrier, and copies for the next tile of the result begin
+//! while this one's epilogue runs.
 //!
-//! Both factors must be matrices in memory that tensor maps can describe. Copies fill elements out
-//! of bounds with zeros.
+//! Both factors must be matrices in memory that tensor maps can describe. Copies fill elements
+//! out of bounds with zeros.
 
 use ir::Size;
 use ir::groups::Groups;
@@ -100,7 +101,8 @@ impl FactorView {
     }
 }
 
-/// A thread's place in the ring: the number of a stage, and the parity of the phase of its barriers.
+/// A thread's place in the ring: the number of a stage, and the parity of the phase of its
+/// barriers.
 #[derive(Clone, Copy)]
 struct Turn {
     number: Reg,

@@ -95,8 +95,8 @@ impl TensorUnits {
         }
     }
 
-    /// How long a multiprocessor takes for a tile, if there are two sizes of them. Wide tiles need
-    /// less memory traffic for a product, and less energy.
+    /// How long a multiprocessor takes for a tile, if there are two sizes of them. Wide tiles
+    /// need less memory traffic for a product, and less energy.
     pub(super) fn turn(&self) -> Option<i64> {
         match &self.driver {
             Driver::Warp(_) => None,

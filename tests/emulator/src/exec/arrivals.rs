@@ -18,7 +18,8 @@ use crate::types::{Pred, Reg, Space, Type, lanes};
 use crate::warp::Stop;
 use crate::window;
 
-/// The arrival barriers of a block, by their addresses, and the copies that nobody has waited for.
+/// The arrival barriers of a block, by their addresses, and the copies that nobody has waited
+/// for.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     by_address: BTreeMap<u64, Barrier>,
