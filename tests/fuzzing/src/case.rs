@@ -12,6 +12,7 @@ use ir::choice::Policy;
 use ir::{Dtype, Passes, Scalar};
 use serde::{Deserialize, Serialize};
 
+use crate::derived::{Direction, derive};
 use crate::engines::Engine;
 use crate::generate::data::{Random, SMALL_AGAIN};
 use crate::generate::{Program, Recipe};
@@ -146,6 +147,13 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     let mut program = recipe.program();
     let mut random = Random::new(seed ^ 0x5eed);
     let mut below = |n: usize| usize::try_from(random.below(i64::try_from(n).unwrap_or(1))).unwrap_or(0);
+    let mut derivatives = Random::new(seed ^ 0xd1ff);
+    let direction = if derivatives.below(DERIVED_ON_ONCE_IN) == 0 { Direction::On } else { Direction::Back };
+    if derivatives.below(DERIVED_ONCE_IN) == 0
+        && let Some(derived) = derive(&program, direction)
+    {
+        program = derived;
+    }
     let engine = engines.get(below(engines.len())).copied().unwrap_or(Engine::Nest);
     let mut drawn = ways::drawn(program.data);
     let options = match below(8) {
@@ -201,6 +209,10 @@ pub fn draw_with(recipe: &Recipe, seed: u64, engines: &[Engine]) -> Drawn {
     Drawn { program, setting, calls }
 }
 
+/// One program in this many is derived, if it has a derivative.
+const DERIVED_ONCE_IN: i64 = 6;
+/// And one in this many of those as the change of a result.
+const DERIVED_ON_ONCE_IN: i64 = 4;
 /// One program in this many goes through the public library, if that has its engine: a tenth of
 /// all.
 const LIBRARY_ONCE_IN: usize = 8;
