@@ -222,6 +222,33 @@ def black_scholes(spot, strike, years, rate, volatility):
     return spot * cdf(d1) - discounted * cdf(d2), discounted * cdf(-d2) - spot * cdf(-d1)
 
 
+def call_price(spot, strike, years, rate, volatility):
+    return black_scholes(spot, strike, years, rate, volatility)[0]
+
+
+def call_slopes(spot, strike, years, rate, volatility):
+    """The closed forms: delta, vega, theta, rho."""
+    cdf, pdf = lambda z: erfc(-z / math.sqrt(2)) / 2, lambda z: np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    spread = volatility * np.sqrt(years)
+    d1 = (np.log(spot / strike) + (rate + volatility**2 / 2) * years) / spread
+    discounted = strike * np.exp(-rate * years) * cdf(d1 - spread)
+    vega = spot * pdf(d1) * np.sqrt(years)
+    return cdf(d1), vega, -vega * volatility / (2 * years) - rate * discounted, years * discounted
+
+
+def call_bends(spot, strike, years, rate, volatility):
+    """The closed forms: gamma, vanna, volga."""
+    spread = volatility * np.sqrt(years)
+    d1 = (np.log(spot / strike) + (rate + volatility**2 / 2) * years) / spread
+    pdf = np.exp(-d1 * d1 / 2) / math.sqrt(2 * math.pi)
+    d2 = d1 - spread
+    return pdf / (spot * spread), -pdf * d2 / volatility, spot * pdf * np.sqrt(years) * d1 * d2 / volatility
+
+
+def greeks(**market):
+    return *call_slopes(**market), *call_bends(**market)
+
+
 def chord(a, b, east):
     return np.sin((b - a) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(east / 2) ** 2
 
@@ -983,6 +1010,16 @@ CASES = [
          [dict(spot=rng.uniform(50, 150, n), strike=rng.uniform(50, 150, n), years=rng.uniform(0.1, 3, n), rate=np.float64(0.03),
                volatility=np.float64(0.3)) for n in (0, 1, 101)], black_scholes,
          rounds(40, "a dozen roundings of d, |d N'(d)| < 1/4; erf, exp; NumPy's as many", lambda spot, strike, **_: spot + strike)),
+    case("greeks", "normal_cdf", [dict(z=np.float64(z)) for z in (-9, -0.5, 0, 3)], lambda z: erfc(-z / math.sqrt(2)) / 2,
+         rounds(8, "1 + erf, which cancels", lambda z: 1.0)),
+    *(case("greeks", name,
+           [dict(spot=np.float64(s), strike=np.float64(100), years=np.float64(y), rate=np.float64(0.03), volatility=np.float64(0.3))
+            for s, y in ((100, 1), (60, 0.1), (130, 3))], answer, rounds(50, "d has a dozen roundings, a second slope some thirty; NumPy's as many", lambda **_: 100.0))
+      for name, answer in (("price", call_price), ("slopes", call_slopes), ("bends", call_bends))),
+    case("greeks", "greeks",
+         [dict(spot=rng.uniform(50, 150, n), strike=rng.uniform(50, 150, n), years=rng.uniform(0.1, 3, n), rate=np.float64(0.03),
+               volatility=np.float64(0.3)) for n in (0, 1, 101)], greeks,
+         rounds(50, "d has a dozen roundings, a second slope some thirty; NumPy's as many", lambda **_: 100.0)),
     case("haversine", "radians", [dict(degrees=np.float64(d)) for d in (0, 90, -180)], lambda degrees: degrees * np.pi / 180),
     case("haversine", "haversine", [dict(here=places(n), there=places(m)) for n, m in ((0, 2), (1, 1), (13, 31))], haversine,
          rounds(40, "angles that cancel; sin, cos, asin; NumPy's as many", haversine_size)),
