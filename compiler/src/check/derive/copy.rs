@@ -16,6 +16,7 @@ use super::super::access::Pending;
 use super::super::arena::{Branch, Here};
 
 /// Where a copy stands, and what its indices stand for.
+#[derive(Clone)]
 pub(super) struct Place {
     /// The value of each index that changes, an `i64` scalar.
     pub values: BTreeMap<IndexId, ExprId>,

@@ -108,7 +108,7 @@ impl Reverse<'_, '_> {
         checker.solve_plain(&mut solving, axes, &shape)?;
         checker.solve_affine(&mut solving, axes)?;
         checker.leave_open(&open, &mut solving)?;
-        let Solving { own, mut place, solved, mut conditions, .. } = solving;
+        let Solving { own, mut place, solved, conditions, .. } = solving;
         let copy_of = |index: &IndexId| own.iter().find(|(original, _)| original == index).map(|(_, copy)| *copy);
         let mut over: Vec<IndexId> = open.iter().filter_map(copy_of).collect();
         let mut value = value;
@@ -123,13 +123,14 @@ impl Reverse<'_, '_> {
             over.extend(checker.copied_indices(&inner, &mut place)?);
             value = body;
         }
+        let mut keys = vec![];
         for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
             let guard = self.checker.arena.out.exprs[at[axis]].guard;
             let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });
             let condition = self.only_inside(condition, guard, here);
-            conditions.push(self.checker.copy(condition, &mut place)?);
+            keys.push(condition);
         }
-        self.checker.selected_sum(value, over, conditions, place)
+        self.checker.selected_sum(value, over, (conditions, keys), place)
     }
 
     /// A condition that is looked at only in the branch that it stands in, and does not hold
@@ -343,21 +344,27 @@ impl Checker<'_> {
         let conditions =
             vec![self.relation(CompareOp::Le, zero, key, here), self.relation(CompareOp::Lt, key, end, here)];
         let over = body.over.into_iter().filter(|other| *other != index).collect();
-        self.selected_sum(body.value, over, conditions, place)
+        self.selected_sum(body.value, over, (conditions, vec![]), place)
     }
 
-    /// The sum of a value over indices where conditions hold. Those that mention none of the
+    /// The sum of a value over indices where conditions hold, and keys, which are conditions that
+    /// are looked at only where the others hold, and at the place. Those that mention none of the
     /// indices are looked at once.
     fn selected_sum(
         &mut self,
         value: ExprId,
         over: Vec<IndexId>,
-        conditions: Vec<ExprId>,
+        (conditions, keys): (Vec<ExprId>, Vec<ExprId>),
         mut place: Place,
     ) -> Option<ExprId> {
         let here = place.here;
         let inner = |id: &ExprId| self.arena.free(*id).iter().any(|index| over.contains(index));
         let (inner, outer): (Vec<ExprId>, Vec<ExprId>) = conditions.into_iter().partition(inner);
+        let goes = |key: &ExprId| {
+            let values = self.arena.free(*key).iter().filter_map(|index| place.values.get(index));
+            values.flat_map(|value| self.arena.free(*value)).any(|index| over.contains(index))
+        };
+        let (inner_keys, outer_keys): (Vec<ExprId>, Vec<ExprId>) = keys.into_iter().partition(goes);
         let once = self.conjunction(&outer, here);
         let branch = |checker: &mut Checker<'_>, condition: Option<ExprId>, outer: Here| match condition {
             Some(condition) => {
@@ -366,6 +373,8 @@ impl Checker<'_> {
             }
             None => outer,
         };
+        let within = branch(self, once, here);
+        let once = self.with_keys(once, &outer_keys, &place, (within, here))?;
         let inside = branch(self, once, here);
         // Nothing that was copied for the conditions is inside of them.
         place.stand_apart();
@@ -376,6 +385,8 @@ impl Checker<'_> {
             }
             false => {
                 let each = self.conjunction(&inner, inside);
+                let within = branch(self, each, inside);
+                let each = self.with_keys(each, &inner_keys, &place, (within, inside))?;
                 place.here = branch(self, each, inside);
                 let value = self.copy(value, &mut place)?;
                 self.sum(Body { over, filter: each, value }, inside)?
@@ -385,6 +396,28 @@ impl Checker<'_> {
             Some(condition) => self.only_if(condition, value, true, here),
             None => value,
         })
+    }
+}
+
+impl Checker<'_> {
+    /// Whether a condition holds, and keys at a place, which are looked at only in its branch.
+    fn with_keys(
+        &mut self,
+        condition: Option<ExprId>,
+        keys: &[ExprId],
+        place: &Place,
+        (branch, here): (Here, Here),
+    ) -> Option<Option<ExprId>> {
+        // Copies in this branch are of no use in others.
+        let mut place = place.clone();
+        place.here = branch;
+        let keys = keys.iter().map(|key| self.copy(*key, &mut place)).collect::<Option<Vec<_>>>()?;
+        let (Some(condition), Some(keys)) = (condition, self.conjunction(&keys, branch)) else {
+            return Some(condition.or_else(|| self.conjunction(&keys, here)));
+        };
+        let never = self.arena.constant(Scalar::Bool(false), here);
+        let kind = Kind::If { condition, then: keys, otherwise: never };
+        Some(Some(self.arena.node(kind, Type::scalar(Dtype::Bool), here)))
     }
 }
 

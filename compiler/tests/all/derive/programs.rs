@@ -52,6 +52,8 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n]) { let y[i < n] = if i > 0 then x[i - 1] * x[i] else 1
      sum(y * y) }",
     "fn f(x: f64[n]) = sum(if x > 0.5 then x * x else sin(x))",
+    // The key is inside only where the other subscript is in range.
+    "fn f(x: f64[n, 3], k: i64[n]) where n > 1 { sum[t < n - 1](x[t, k[t + 1]] ^ 2) }",
     // The branch of another index than the one around the access.
     "fn f(x: f64[n, 2], y: f64[3]) { let d[i < n] = min[r < 3](if r >= 1 then x[i, r - 1] + y[r] else 2)
      sum(d) }",
