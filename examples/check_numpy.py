@@ -831,6 +831,53 @@ def train_digits(train_x, train_label, x, label, steps, rate, seed):
     return share
 
 
+RHYME = np.array([0 if c == " " else ord(c) - 96 for c in "row row row your boat gently down the stream " + "merrily " * 4 + "life is but a dream "])
+
+
+def char_states(text, w, u):
+    states = [np.zeros(u.shape[0])]
+    for letter in text:
+        states.append(np.tanh(w[letter] + states[-1] @ u))
+    return np.array(states)
+
+
+def char_scores(text, w, u, v):
+    return char_states(text, w, u)[1:] @ v
+
+
+def char_loss(text, w, u, v):
+    return cross_entropy(char_scores(text, w, u, v)[:-1], text[1:])
+
+
+def char_trained(text, w0, u0, v0, steps, rate):
+    """Descends by back-propagation through time."""
+    w, u, v = (x.astype(float) for x in (w0, u0, v0))
+    for _ in range(steps):
+        s = char_states(text, w, u)
+        dz = softmax(s[1:] @ v)
+        dz[np.arange(len(text) - 1), text[1:]] -= 1
+        dz[-1] = 0
+        dz /= len(text) - 1
+        ds, dw, du, dv = dz @ v.T, np.zeros_like(w), np.zeros_like(u), s[1:].T @ dz
+        for t in reversed(range(len(text))):
+            da = ds[t] * (1 - s[t + 1] ** 2)
+            dw[text[t]] += da
+            du += np.outer(s[t], da)
+            if t:
+                ds[t - 1] += da @ u.T
+        w, u, v = w - rate * dw, u - rate * du, v - rate * dv
+    return w, u, v
+
+
+def char_rnn(steps, rate, seed):
+    own = np.random.default_rng(seed)
+    first = 0.3 * own.standard_normal((27, 32)), 0.15 * own.standard_normal((32, 32)), 0.3 * own.standard_normal((32, 27))
+    last = char_trained(RHYME, *first, steps, rate)
+    right = (char_scores(RHYME, *last)[:-1].argmax(axis=1) == RHYME[1:]).mean()
+    assert right > 0.9, "NumPy does not learn the rhyme"
+    return char_loss(RHYME, *first), char_loss(RHYME, *last), right
+
+
 def logistic_loss(w, x, label):
     z = x @ w
     return (np.logaddexp(0, z) - label * z).mean() + 0.001 * (w * w).sum()
@@ -1133,6 +1180,15 @@ CASES = [
          [dict(**{name: data[:200] for name, data in digits_data("train_x", "train_label", "x", "label").items()},
                steps=np.int64(30), rate=np.float32(0.5), seed=np.int64(2))],
          train_digits, near(0.12, "NumPy draws other weights and other noise; six seeds are 0.09 apart"), free=True),
+    case("char_rnn", "rhyme", [{}], lambda: RHYME),
+    *(case("char_rnn", name, [dict(text=rng.integers(0, 5, n), w=f32(5, 3), u=f32(3, 3), v=f32(3, 5)) for n in (2, 13, 53)], answer,
+           near(2e-5, "a hundred roundings of scores of some units"), free=True)
+      for name, answer in (("scores", char_scores), ("loss", char_loss))),
+    case("char_rnn", "trained",
+         [dict(text=rng.integers(0, 5, n), w0=0.3 * f32(5, 3), u0=0.3 * f32(3, 3), v0=0.3 * f32(3, 5), steps=np.int64(k), rate=np.float32(0.1))
+          for n, k in ((2, 1), (13, 0), (53, 5))], char_trained, near(2e-5, "a few hundred roundings of weights near 1"), free=True),
+    case("char_rnn", "main", [dict(steps=np.int64(100), rate=np.float32(0.5), seed=np.int64(1))], char_rnn,
+         near(0.3, "NumPy draws other weights"), free=True),
     *(case("logistic", name, [dict(w=f64(d), x=f64(n, d), label=rng.random(n), **more) for n, d, more in shapes], answer,
            near(1e-12, "some hundred roundings of numbers near 1, through one solution of a system"), free=True)
       for name, shapes, answer in (

@@ -219,7 +219,8 @@ fn call(root: &Path, source: &str, command: &str) -> Option<(String, Vec<Array>)
     });
     let values: Option<Vec<Value>> = values.collect();
     let values = values?;
-    // A million darts take the interpreter a while.
-    let small = !words.contains(&"darts=1000000") && values.iter().all(|value| value.bytes() < 40_000);
+    // A million darts take the interpreter a while, and so does training.
+    let long = ["darts=1000000", "steps=120"];
+    let small = !words.iter().any(|word| long.contains(word)) && values.iter().all(|value| value.bytes() < 40_000);
     small.then(|| (signature.name.clone(), values::load(values, 0, None).expect("arrays")))
 }
