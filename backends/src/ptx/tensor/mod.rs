@@ -41,7 +41,7 @@ enum Driver {
     /// Four warps, with factors in shared memory.
     WarpGroup(TileFactors),
     /// Four warps, with factors that bulk copies bring to shared memory.
-    Bulk(TileFactors, [FactorView; 2]),
+    Bulk(TileFactors, Box<[FactorView; 2]>),
 }
 
 impl TensorUnits {
@@ -66,7 +66,7 @@ impl TensorUnits {
                 let [rows, columns] = wgmma::ring(by).tile;
                 let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows);
                 let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), columns);
-                left.zip(right).map_or(Driver::WarpGroup(by), |(left, right)| Driver::Bulk(by, [left, right]))
+                left.zip(right).map_or(Driver::WarpGroup(by), |(left, right)| Driver::Bulk(by, Box::new([left, right])))
             });
             let drivers = by_groups.into_iter().chain([Driver::Warp(factors)]);
             return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).collect();
