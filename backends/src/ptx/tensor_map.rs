@@ -46,8 +46,10 @@ impl TensorView {
     /// be empty, and all rows must begin at multiples of 16 bytes.
     pub(super) fn map(&self, value: &impl Fn(&Size) -> i64) -> Option<TensorMap> {
         const MOST_BYTES: i64 = 1 << 40;
+        // Copies count elements in 32 bits, with a sign.
+        const MOST: u64 = 1 << 31;
         let bytes = |size: &Size| value(size).checked_mul(self.dtype.bytes() as i64).filter(|bytes| bytes % GRAIN == 0);
-        let count = |size: &Size| u64::try_from(value(size)).ok().filter(|count| (1..=1 << 32).contains(count));
+        let count = |size: &Size| u64::try_from(value(size)).ok().filter(|count| (1..=MOST).contains(count));
         let stride = |size: &Size| bytes(size).filter(|bytes| (1..MOST_BYTES).contains(bytes));
         Some(TensorMap {
             address: u64::try_from(bytes(&self.start)?).ok()?,

@@ -15,7 +15,7 @@
 //! The indices that are not solved for are summed over, with `s(i) == a` as a condition for each
 //! axis that is not solved: a sum by key, if a subscript is data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Type};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
@@ -344,7 +344,41 @@ impl Checker<'_> {
         let conditions =
             vec![self.relation(CompareOp::Le, zero, key, here), self.relation(CompareOp::Lt, key, end, here)];
         let over = body.over.into_iter().filter(|other| *other != index).collect();
-        self.selected_sum(body.value, over, (conditions, vec![]), place)
+        let value = self.kept_along(body.value, index, key, here)?;
+        self.selected_sum(value, over, (conditions, vec![]), place)
+    }
+
+    /// A value of an index that a key will take the place of. Reductions that depend on the index,
+    /// and on nothing that the key depends on, become arrays along the index: they are looked up
+    /// at the key of each element, not computed again for it.
+    fn kept_along(&mut self, value: ExprId, index: IndexId, key: ExprId, here: Here) -> Option<ExprId> {
+        if self.arena.out.indices[index].extent.as_size().is_none() {
+            return Some(value);
+        }
+        let (mut pending, mut seen, mut found) = (vec![value], BTreeSet::new(), vec![]);
+        while let Some(id) = pending.pop() {
+            let free = self.arena.free(id);
+            if !free.contains(&index) || !seen.insert(id) {
+                continue;
+            }
+            let apart = free.iter().all(|other| !self.arena.free(key).contains(other));
+            let out = &self.arena.out;
+            match &out.exprs[id].kind {
+                Kind::Reduce { prefix: None, .. } if apart => found.push(id),
+                kind => out.for_each_operand(kind, |operand| pending.push(operand)),
+            }
+        }
+        let same = self.arena.index_node(index, here);
+        let mut place = Place::new(BTreeMap::from([(index, same)]), here.guard, here);
+        for id in found {
+            let mut along = Place::new(BTreeMap::new(), here.guard, here);
+            let own = self.copied_indices(&[index], &mut along)?;
+            let body = self.copy(id, &mut along)?;
+            let array = self.arena.comprehension(own, body, here);
+            let element = self.arena.element(array, vec![Affine::index(index)], here);
+            place.known.insert(id, element);
+        }
+        if place.known.is_empty() { Some(value) } else { self.copy(value, &mut place) }
     }
 
     /// The sum of a value over indices where conditions hold, and keys, which are conditions that
