@@ -1,7 +1,7 @@
 //! Array contraction: a temporary that stays inside one kernel need not be kept for all of its
 //! iterations.
 //!
-//! Consider a temporary that only one kernel mentions, always inside one of its outermost loops. It
+//! Consider a temporary that only one kernel mentions, always inside its single outermost loop. It
 //! loses each axis with a subscript that is, at every access, the same expression of that loop's
 //! indices, because the axis has one value throughout an iteration. It becomes scratch, and every
 //! iteration has its own. (The IR guarantees that iterations of parallel and reducing loops load
@@ -15,9 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::nest::{
-    Block, Buffer, BufferId, Extent, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript,
-};
+use ir::nest::{Block, Buffer, BufferId, IndexId, Kernel, KernelId, LoopKind, Op, Program, Role, Statement, Subscript};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size, effects, visit};
 
@@ -52,14 +50,8 @@ pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -
             scattered.insert(*buffer);
         }
     });
-    let mut others = candidates(kernel, |buffer| !scattered.contains(&buffer) && is_own(buffer)).into_iter();
-    let alone = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. })).count() == 1;
-    // Scratch belongs to one of the outermost loops: the first that has some.
-    let others = others.find_map(|(_, accesses)| {
-        let found: Vec<_> = accesses.into_iter().filter_map(lost).collect();
-        (!found.is_empty() && (tables.is_empty() || alone)).then_some(found)
-    });
-    tables.into_iter().map(whole).chain(others.into_iter().flatten()).collect()
+    let others = candidates(kernel, |buffer| !scattered.contains(&buffer) && is_own(buffer));
+    tables.into_iter().map(whole).chain(others.into_iter().filter_map(lost)).collect()
 }
 
 /// The buffers that several kernels mention, or that loops over kernels carry or end by.
@@ -83,50 +75,37 @@ struct Access<'k> {
     at: Vec<Option<&'k Affine<IndexId>>>,
 }
 
-/// The accesses of buffers.
-type Accesses<'k> = BTreeMap<BufferId, Vec<Access<'k>>>;
-
-/// For each outermost loop of a kernel the buffers that only it mentions, with all accesses.
-fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<usize, Accesses<'_>> {
-    // For each buffer the number of the outermost statement that mentions it; `None` if several do.
-    let mut mentioned: BTreeMap<BufferId, Option<usize>> = BTreeMap::new();
-    let mut accesses: Accesses<'_> = BTreeMap::new();
-    for (number, outermost) in kernel.body.iter().enumerate() {
-        let dims: &[(IndexId, Extent)] = match outermost {
-            Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
-            Statement::Contract(c) => &c.free,
-            // No axis of what these mention goes.
-            Statement::Let { .. }
-            | Statement::Store { .. }
-            | Statement::Scatter { .. }
-            | Statement::If { .. }
-            | Statement::Loop(_)
-            | Statement::While(_) => &[],
-        };
-        for access in outermost.effects().accesses() {
-            mentioned.insert(access.buffer, None);
-        }
-        let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
-        for block in outermost.blocks() {
-            visit::for_each_statement(block, &mut |statement| {
-                for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer))
-                {
-                    let of = mentioned.entry(buffer).or_insert(Some(number));
-                    *of = of.filter(|of| *of == number && !dims.is_empty());
-                    let at = at.iter().map(|subscript| match subscript {
-                        Subscript::Affine(a) => Some(a).filter(|a| constant(a)),
-                        Subscript::Value(_) => None,
-                    });
-                    let at = at.collect();
-                    accesses.entry(buffer).or_default().push(Access { view, at });
-                }
-            });
-        }
+/// The buffers that only the outermost loop of a kernel mentions, with all accesses.
+fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'_>>> {
+    let mut found = BTreeMap::new();
+    let mut outermost = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. }));
+    let (Some(outermost), None) = (outermost.next(), outermost.next()) else { return found };
+    let dims = match outermost {
+        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
+        Statement::Contract(c) => &c.free,
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::Loop(_)
+        | Statement::While(_) => return found,
+    };
+    let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
+    for block in outermost.blocks() {
+        visit::for_each_statement(block, &mut |statement| {
+            for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer)) {
+                let at = at.iter().map(|subscript| match subscript {
+                    Subscript::Affine(a) => Some(a).filter(|a| constant(a)),
+                    Subscript::Value(_) => None,
+                });
+                let at = at.collect();
+                found.entry(buffer).or_insert_with(Vec::new).push(Access { view, at });
+            }
+        });
     }
-    let mut found: BTreeMap<usize, Accesses<'_>> = BTreeMap::new();
-    for (buffer, accesses) in accesses {
-        if let Some(Some(number)) = mentioned.get(&buffer) {
-            found.entry(*number).or_default().insert(buffer, accesses);
+    for statement in &kernel.body {
+        for access in statement.effects().accesses() {
+            found.remove(&access.buffer);
         }
     }
     found

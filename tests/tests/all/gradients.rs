@@ -32,9 +32,10 @@ const ROWS: &[Row] = &[
 
 /// Derivatives that move more than that, with their bytes, which must not grow.
 ///
+/// In `layer_norm` a row does not stay in cache, because its kernel has several outermost loops.
 /// In `nbody` a person sees that two bodies pull each other alike, so that a body's own row of the
 /// pulls is all that it needs. The derivative adds up a row and a column, and stores all pulls.
-const WORSE: &[(&str, u64)] = &[("nbody", 134_381_572)];
+const WORSE: &[(&str, u64)] = &[("layer_norm", 167_981_056), ("nbody", 134_381_572)];
 
 /// The most that values may differ, relative to the greatest of an array.
 const TOLERANCE: f64 = 1e-4;
