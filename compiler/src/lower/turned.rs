@@ -34,26 +34,16 @@ pub(super) fn worth_sharing(checked: &Checked) -> SecondaryMap<ExprId, bool> {
             | Kind::Math(..)
             | Kind::If { .. }
             | Kind::Comprehension { .. }
-            | Kind::Reshape(_)
-                if worth[id] =>
-            {
-                checked.for_each_operand(&expr.kind, |operand| worth[operand] = true);
+            | Kind::Reshape(_) => {
+                if worth[id] {
+                    checked.for_each_operand(&expr.kind, |operand| worth[operand] = true);
+                }
             }
             Kind::Constant(_)
             | Kind::Size(_)
             | Kind::Index(_)
             | Kind::Param(_)
-            | Kind::Unary(..)
-            | Kind::Binary(..)
-            | Kind::Compare(..)
-            | Kind::Fma(..)
-            | Kind::Cast(_)
-            | Kind::Bitcast(_)
-            | Kind::Math(..)
-            | Kind::If { .. }
             | Kind::Access { .. }
-            | Kind::Comprehension { .. }
-            | Kind::Reshape(_)
             | Kind::ArrayLiteral(_)
             | Kind::State { .. }
             | Kind::Loop { .. }

@@ -38,7 +38,7 @@
 //! `parse` reads the text, with `decode` for instructions, into the operations of `op`. `lanes`
 //! computes on rows of 32 lanes without state. `launch` lets clusters of blocks take turns, `warp`
 //! groups threads by their position, `exec` executes one instruction for one group. `region` is
-//! memory, `shadow` records its last accesses, and `order` is the happens-before relation.
+//! memory, `tensor_map` describes it for copies of boxes, `shadow` records its last accesses, and `order` is the happens-before relation.
 
 #![forbid(unsafe_code)]
 

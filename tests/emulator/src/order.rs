@@ -211,11 +211,6 @@ impl Knowledge {
         of_warp.push(Acquired { lanes, step, clock: Rc::clone(clock) });
     }
 
-    /// The knowledge of a thread.
-    pub(crate) fn all_before(&self, now: &Now<'_>) -> Rc<Clock> {
-        self.release(now)
-    }
-
     /// The threads of a cluster have synchronized: each knows what any of them knew, and that
     /// everything in the past epochs of their blocks is past.
     pub(crate) fn meet(blocks: &mut [(u32, u32, &mut Knowledge)]) {
@@ -250,7 +245,7 @@ impl Knowledge {
     }
 
     /// Everything that happens before the present action of a thread, this action included.
-    fn release(&self, now: &Now<'_>) -> Rc<Clock> {
+    pub(crate) fn release(&self, now: &Now<'_>) -> Rc<Clock> {
         let mut clock = self.common.clone();
         self.visible(now).for_each(|acquired| clock.join(&acquired.clock));
         let past = clock.blocks.entry(now.stamp.block).or_default();
@@ -268,7 +263,7 @@ impl Knowledge {
         self.gain(clock, (now.stamp.warp, 1 << now.lane, now.stamp.step), false);
     }
 
-    /// The clocks that a thread has acquired, or another of which it knows that it had.
+    /// The clocks that a thread has acquired, or knows another one to have acquired.
     fn visible<'k>(&'k self, now: &'k Now<'_>) -> impl Iterator<Item = &'k Acquired> {
         let is_known =
             |a: &&Acquired| lanes(a.lanes).any(|lane| lane == now.lane || a.step <= now.meetings.known(now.lane, lane));

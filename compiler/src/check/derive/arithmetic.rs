@@ -51,7 +51,7 @@ impl Checker<'_> {
 
     /// `a + b`
     pub(super) fn plus(&mut self, a: ExprId, b: ExprId, here: Here) -> ExprId {
-        // What is 0 under the same condition is added under it.
+        // Values that are 0 unless the same condition holds are added where it holds.
         if let (Some((condition, holds, then)), Some((other, same, more))) =
             (self.selected_part(a), self.selected_part(b))
             && condition == other
@@ -149,7 +149,7 @@ impl Checker<'_> {
         self.arena.first_alike(a) == self.arena.first_alike(b) && !self.arena.dtype(a).is_float()
     }
 
-    /// Whether a condition says that an index and what follows it are the same.
+    /// Whether a condition says that two numbers are equal, and one of them is always greater.
     pub(super) fn never_holds(&self, condition: ExprId) -> bool {
         let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
         let (Some(a), Some(b)) = (self.arena.affine(a), self.arena.affine(b)) else { return false };

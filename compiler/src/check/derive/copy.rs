@@ -36,7 +36,7 @@ pub(super) struct Place {
     pub recurrences: BTreeMap<(RecurrenceId, Vec<ExprId>), Vec<ExprId>>,
     /// The arrays of recurrences within the body of one: by array and body.
     pub earlier: BTreeMap<(RecurrenceId, usize, usize), ExprId>,
-    /// What some nodes are replaced by, at the values of the indices.
+    /// The nodes that replace others, at the values of the indices.
     pub known: BTreeMap<ExprId, ExprId>,
 }
 

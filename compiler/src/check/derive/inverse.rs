@@ -368,17 +368,16 @@ impl Checker<'_> {
                 kind => out.for_each_operand(kind, |operand| pending.push(operand)),
             }
         }
-        let same = self.arena.index_node(index, here);
-        let mut place = Place::new(BTreeMap::from([(index, same)]), here.guard, here);
+        let mut known = BTreeMap::new();
         for id in found {
             let mut along = Place::new(BTreeMap::new(), here.guard, here);
             let own = self.copied_indices(&[index], &mut along)?;
             let body = self.copy(id, &mut along)?;
             let array = self.arena.comprehension(own, body, here);
             let element = self.arena.element(array, vec![Affine::index(index)], here);
-            place.known.insert(id, element);
+            known.insert(id, element);
         }
-        if place.known.is_empty() { Some(value) } else { self.copy(value, &mut place) }
+        if known.is_empty() { Some(value) } else { self.same_indices(value, &[index], known, here) }
     }
 
     /// The sum of a value over indices where conditions hold, and keys, which are conditions that

@@ -1,5 +1,5 @@
 //! Running products. The slope in a factor is the product of the others, which is no quotient: a
-//! factor may be 0. It is the product of those before, times what the places from there on add up:
+//! factor may be 0. It is the product of those before, times a sum from the other end:
 //!
 //! ```text
 //! p[i] = prod[k <= i](x[k])

@@ -191,7 +191,7 @@ impl Checker<'_> {
     }
 
     /// The arrays of floats of a recurrence that depend on some values, if some do by themselves
-    /// and the others by what they read.
+    /// and the others through the arrays that they read.
     fn varying(&self, of: RecurrenceId, mut varies: Vec<bool>) -> BTreeSet<usize> {
         let reads = self.arrays_read(of);
         let is_float = |array: usize| self.arena.dtype(self.arena.out.recurrences[of].equations[array].body).is_float();

@@ -130,8 +130,8 @@ impl<'c, 'a> Reverse<'c, 'a> {
         self.shares.remove(&id).unwrap_or_default()
     }
 
-    /// Notes that some nodes do not depend on those that the derivative is in, or that what they
-    /// do is counted elsewhere.
+    /// Notes that some nodes do not depend on those that the derivative is in, or are counted
+    /// elsewhere.
     pub fn active_not(&mut self, nodes: &[ExprId]) {
         self.active.extend(nodes.iter().map(|id| (*id, false)));
     }

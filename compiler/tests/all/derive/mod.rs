@@ -336,7 +336,7 @@ fn the_way_back_through_a_long_loop_goes_by_blocks() {
         peak.at(&|size: &Size| size.eval(&value).unwrap(), 1)
     };
     // Two states of 1000 numbers for each block of 32 steps, in two arrays that take turns, and
-    // what the program is given.
+    // the arguments.
     let (short, long) = (bytes(1000, 3200), bytes(1000, 6400));
     assert!(long - short <= 100 * 2 * 2 * 8 * 1000 + 3200 * 8, "{short} {long}");
     let passes = |s: usize| passes(&program, &[&[2], &[s]]);

@@ -2,7 +2,7 @@
 //! (`cp.async.bulk.tensor`) that arrive at them.
 //!
 //! A copy is made as late as may be: when a thread asks whether its barrier's phase has ended. It
-//! counts as a thread of its own, which knows what the thread knew that started it, and which is
+//! counts as a thread of its own, with the knowledge of the thread that started it, and is
 //! known to those that have waited for the phase.
 
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl Run<'_, '_> {
                 return Err(fault(Problem::Misaligned { space: Space::Shared, address: to }));
             }
             let from = from.iter().map(|reg| i64::from(self.warp.row(*reg)[lane] as u32 as i32)).collect();
-            let known = self.shared.knowledge.all_before(&now);
+            let known = self.shared.knowledge.release(&now);
             let line = self.line;
             self.shared.arrivals.copies.push(Copy { map, from, to, barrier, line, known });
         }
