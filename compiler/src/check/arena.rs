@@ -228,12 +228,17 @@ impl Arena {
             }
             self.out.for_each_operand(kind, |operand| pending.push(operand));
         }
+        let innermost = |arena: &Arena, guard| arena.guards(guard).take_while(|guard| !around.contains(guard)).last();
         for id in seen {
-            let guard = self.out.exprs[id].guard;
-            let inner = self.guards(guard).take_while(|guard| !around.contains(guard)).last();
-            match inner {
+            match innermost(self, self.out.exprs[id].guard) {
                 None => self.out.exprs[id].guard = Checked::TOP,
                 Some(inner) => self.out.guards[inner] = Checked::TOP,
+            }
+            // The steps of a loop that had no branch of their own.
+            if let Kind::Loop { of, .. } = self.out.exprs[id].kind
+                && innermost(self, self.out.loops[of].guard).is_none()
+            {
+                self.out.loops[of].guard = Checked::TOP;
             }
         }
     }
@@ -261,8 +266,14 @@ impl Arena {
             mentioned.extend_from_slice(self.mentioned(operand));
             free.extend_from_slice(self.free(operand));
         });
-        if let Kind::State { of, .. } | Kind::Loop { of, .. } = kind {
-            free.extend(&self.out.loops[of].around);
+        match kind {
+            Kind::State { of, .. } => free.extend(&self.out.loops[of].around),
+            // A loop that is complete depends on no index around it that nothing in it mentions.
+            Kind::Loop { of, .. } => {
+                free.clone_from(&mentioned);
+                free.extend(self.needed_around(of));
+            }
+            _ => {}
         }
         for indices in [&mut free, &mut mentioned] {
             indices.sort_unstable();
@@ -302,6 +313,20 @@ impl Arena {
 
     pub fn mentioned(&self, id: ExprId) -> &[IndexId] {
         &self.meta[id].mentioned
+    }
+
+    /// Whether a node, or any that it is computed from, is of a kind.
+    pub fn has_inside(&self, id: ExprId, is: impl Fn(ExprId) -> bool) -> bool {
+        let (mut pending, mut seen) = (vec![id], BTreeSet::new());
+        while let Some(id) = pending.pop() {
+            if is(id) {
+                return true;
+            }
+            if seen.insert(id) {
+                self.out.for_each_operand(&self.out.exprs[id].kind, |operand| pending.push(operand));
+            }
+        }
+        false
     }
 
     /// The first node with the value of this one.
@@ -471,19 +496,26 @@ impl Arena {
     pub fn narrow_loops(&mut self) {
         // The loops around a loop come before it.
         for of in self.out.loops.keys().collect::<Vec<_>>() {
-            let Loop { step, states, condition, .. } = &self.out.loops[of];
-            let (mut found, mut parts) = (BTreeSet::new(), condition.iter().copied().collect::<Vec<_>>());
-            parts.extend(states.iter().flat_map(|state| [state.first, state.next]));
-            match &self.out.indices[*step].extent {
-                Extent::Dynamic(extent) => parts.push(*extent),
-                Extent::Affine(extent) => found.extend(extent.terms().iter().map(|(i, _)| *i)),
-            }
-            parts.into_iter().for_each(|part| found.extend(self.mentioned(part)));
-            let outer = found.iter().filter_map(|index| self.out.steps[*index]).filter(|outer| *outer != of);
-            let more: Vec<IndexId> = outer.flat_map(|outer| self.out.loops[outer].around.iter().copied()).collect();
-            found.extend(more);
-            self.out.loops[of].around.retain(|index| found.contains(index));
+            let needed = self.needed_around(of);
+            self.out.loops[of].around.retain(|index| needed.contains(index));
         }
+    }
+
+    /// The indices that anything in a loop depends on, those around the loops that it is in among
+    /// them.
+    fn needed_around(&self, of: LoopId) -> BTreeSet<IndexId> {
+        let Loop { step, states, condition, .. } = &self.out.loops[of];
+        let (mut found, mut parts) = (BTreeSet::new(), condition.iter().copied().collect::<Vec<_>>());
+        parts.extend(states.iter().flat_map(|state| [state.first, state.next]));
+        match &self.out.indices[*step].extent {
+            Extent::Dynamic(extent) => parts.push(*extent),
+            Extent::Affine(extent) => found.extend(extent.terms().iter().map(|(i, _)| *i)),
+        }
+        parts.into_iter().for_each(|part| found.extend(self.mentioned(part)));
+        let outer = found.iter().filter_map(|index| self.out.steps[*index]).filter(|outer| *outer != of);
+        let more: Vec<IndexId> = outer.flat_map(|outer| self.out.loops[outer].around.iter().copied()).collect();
+        found.extend(more);
+        found
     }
 
     fn affine_of(&self, kind: &Kind, ty: &Type) -> Option<Affine<IndexId>> {

@@ -2,6 +2,7 @@
 //! one of its results.
 
 use compiler::check::check;
+use compiler::lower::{LowerError, lower};
 use grammar::ast;
 use ir::checked::{Checked, Kind};
 
@@ -19,9 +20,9 @@ pub enum Direction {
 /// The name of the function with the derivative.
 pub const ENTRY: &str = "derived";
 
-/// The codes of errors that say that there is no derivative: of this, of a loop in this place, or
-/// of a recurrence or a sort that would come to stand under a condition.
-pub const REFUSED: [&str; 4] = ["E0154", "E0253", "E0150", "E0151"];
+/// The codes of errors that say that there is no derivative: of this, or of a recurrence or a sort
+/// that would come to stand under a condition.
+pub const REFUSED: [&str; 3] = ["E0154", "E0150", "E0151"];
 
 /// The text of a function with the derivative of the first result of floats, in all parameters of
 /// floats. `None` if there are none.
@@ -59,14 +60,16 @@ pub fn function(program: &Program, of: &Checked, direction: Direction, name: &st
 }
 
 /// The program with the derivative as its entry. `None` if there is none: the result does not
-/// consist of floats, or a construct has no derivative. Nor is there one with matrix products,
-/// which are exact in generated programs but not in their derivatives.
+/// consist of floats, a construct has no derivative, or no kernel computes a loop of it. Nor is
+/// there one with matrix products, which are exact in generated programs but not in their
+/// derivatives.
 #[must_use]
 pub fn derive(program: &Program, direction: Direction) -> Option<Program> {
     let of = checked(&program.source, program.entry).ok()?;
     let source = format!("{}{}", program.source, function(program, &of, direction, ENTRY)?);
     match checked(&source, ENTRY) {
         Ok(derived) if derived.exprs.values().any(|expr| matches!(expr.kind, Kind::Contract { .. })) => None,
+        Ok(derived) if matches!(lower(&derived, None), Err(LowerError::Loop(..))) => None,
         Err(code) if REFUSED.contains(&code.as_str()) => None,
         // Another error is one of the compiler, which the judge will see.
         Ok(_) | Err(_) => {

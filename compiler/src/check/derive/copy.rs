@@ -67,8 +67,19 @@ impl Place {
 impl Checker<'_> {
     /// A copy of an expression at a place. `None` means that an error is reported.
     pub(super) fn copy(&mut self, id: ExprId, place: &mut Place) -> Option<ExprId> {
-        if let Some(known) = place.known.get(&id) {
-            return Some(*known);
+        if let Some(known) = place.known.get(&id).copied() {
+            // Indices of binders in between have copies.
+            let is_same = |index: &IndexId| match place.values.get(index) {
+                Some(value) => matches!(self.arena.out.exprs[*value].kind, Kind::Index(other) if other == *index),
+                None => true,
+            };
+            if self.arena.free(known).iter().all(is_same) {
+                return Some(known);
+            }
+            place.known.remove(&id);
+            let copy = self.copy(known, place);
+            place.known.insert(id, known);
+            return copy;
         }
         let inside = self.is_inside(self.arena.out.exprs[id].guard, place.base);
         let value = |index: &IndexId| place.values.get(index).copied();

@@ -21,7 +21,7 @@ use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Type};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
-use super::super::arena::{Branch, Here};
+use super::super::arena::{Arena, Branch, Here};
 use super::super::reduce::Body;
 use super::copy::Place;
 use super::reverse::{Part, Reverse, Share};
@@ -129,6 +129,10 @@ impl Reverse<'_, '_> {
             let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });
             let condition = self.only_inside(condition, guard, here);
             keys.push(condition);
+        }
+        if !conditions.is_empty() || !keys.is_empty() {
+            let changed: Vec<IndexId> = place.values.keys().copied().collect();
+            value = self.checker.kept_outside(value, &changed, here)?;
         }
         self.checker.selected_sum(value, over, (conditions, keys), place)
     }
@@ -352,32 +356,80 @@ impl Checker<'_> {
     /// and on nothing that the key depends on, become arrays along the index: they are looked up
     /// at the key of each element, not computed again for it.
     fn kept_along(&mut self, value: ExprId, index: IndexId, key: ExprId, here: Here) -> Option<ExprId> {
-        if self.arena.out.indices[index].extent.as_size().is_none() {
-            return Some(value);
-        }
+        self.kept_where(value, &[index], here, |arena, id| {
+            let apart = || arena.free(id).iter().all(|other| !arena.free(key).contains(other));
+            matches!(arena.out.exprs[id].kind, Kind::Reduce { prefix: None, .. }) && apart()
+        })
+    }
+
+    /// A value that will stand in a branch at other values of some indices. Loops with arrays,
+    /// recurrences and sorts that depend on these become arrays along them: no kernel computes one
+    /// in a branch.
+    fn kept_outside(&mut self, value: ExprId, indices: &[IndexId], here: Here) -> Option<ExprId> {
+        self.kept_where(value, indices, here, |arena, id| {
+            let is_whole = |kind: &Kind| matches!(kind, Kind::Recurrence { .. } | Kind::Sort { .. });
+            match &arena.out.exprs[id].kind {
+                Kind::Loop { .. } => arena.has_inside(id, |id| {
+                    let expr = &arena.out.exprs[id];
+                    is_whole(&expr.kind) || matches!(expr.kind, Kind::State { .. }) && !expr.ty.is_scalar()
+                }),
+                kind => is_whole(kind),
+            }
+        })
+    }
+
+    /// A value with arrays along some indices: these take the place of the outermost parts that
+    /// depend on them and are to be kept.
+    fn kept_where(
+        &mut self,
+        value: ExprId,
+        indices: &[IndexId],
+        here: Here,
+        is_kept: impl Fn(&Arena, ExprId) -> bool,
+    ) -> Option<ExprId> {
         let (mut pending, mut seen, mut found) = (vec![value], BTreeSet::new(), vec![]);
+        let mut bound: BTreeSet<IndexId> = BTreeSet::new();
         while let Some(id) = pending.pop() {
-            let free = self.arena.free(id);
-            if !free.contains(&index) || !seen.insert(id) {
+            let arena = &self.arena;
+            let mentioned = arena.mentioned(id);
+            if !mentioned.iter().any(|index| indices.contains(index)) || !seen.insert(id) {
                 continue;
             }
-            let apart = free.iter().all(|other| !self.arena.free(key).contains(other));
-            let out = &self.arena.out;
-            match &out.exprs[id].kind {
-                Kind::Reduce { prefix: None, .. } if apart => found.push(id),
-                kind => out.for_each_operand(kind, |operand| pending.push(operand)),
+            let changes = |index: &&IndexId| indices.contains(index) || bound.contains(index);
+            let along: Vec<IndexId> = mentioned.iter().filter(changes).copied().collect();
+            let is_plain = |index: &IndexId| arena.out.indices[*index].extent.as_size().is_some();
+            let is_step = |index: &IndexId| arena.out.steps[*index].is_some();
+            let stays = arena.reads_earlier(id) || arena.free(id).iter().any(is_step);
+            let moves = along.iter().all(is_plain) && !stays && arena.out.within(here.guard, arena.out.exprs[id].guard);
+            if moves && is_kept(arena, id) {
+                found.push((id, along));
+            } else {
+                let kind = &arena.out.exprs[id].kind;
+                bound.extend(arena.out.bound(kind));
+                arena.out.for_each_operand(kind, |operand| pending.push(operand));
             }
         }
         let mut known = BTreeMap::new();
-        for id in found {
-            let mut along = Place::new(BTreeMap::new(), here.guard, here);
-            let own = self.copied_indices(&[index], &mut along)?;
-            let body = self.copy(id, &mut along)?;
-            let array = self.arena.comprehension(own, body, here);
-            let element = self.arena.element(array, vec![Affine::index(index)], here);
+        for (id, along) in found {
+            let mut place = Place::new(BTreeMap::new(), here.guard, here);
+            let mut axes = self.copied_indices(&along, &mut place)?;
+            let mut body = self.copy(id, &mut place)?;
+            let shape = self.arena.ty(id).shape.clone();
+            let at = |axes: &[IndexId]| axes.iter().map(|index| Affine::index(*index)).collect::<Vec<_>>();
+            if !shape.is_empty() {
+                let own = self.arena.axis_indices(&shape, here.span);
+                body = self.arena.element(body, at(&own), here);
+                axes.extend(own);
+            }
+            let array = self.arena.comprehension(axes, body, here);
+            let own = self.arena.axis_indices(&shape, here.span);
+            let mut element = self.arena.element(array, at(&[along, own.clone()].concat()), here);
+            if !own.is_empty() {
+                element = self.arena.comprehension(own, element, here);
+            }
             known.insert(id, element);
         }
-        if known.is_empty() { Some(value) } else { self.same_indices(value, &[index], known, here) }
+        if known.is_empty() { Some(value) } else { self.same_indices(value, indices, known, here) }
     }
 
     /// The sum of a value over indices where conditions hold, and keys, which are conditions that

@@ -291,6 +291,20 @@ pub const RECURRENCES: &[&str] = &[
      fn h(x: f64[n], a: f64) = grad[x](g(x, a))
      fn f(x: f64[m, n], a: f64[m]) { let y[i] = h(x[i], a[i])
      sum(y * x) }",
+    // Loops, recurrences and sorts that read a neighbour.
+    "fn f(x: f64[n]) { let y[i < n - 1] = loop s = x[i], t < 2 { max(s, x[i + 1]) * s }
+     sum(y * y) }",
+    "fn f(x: f64[n]) { let y[i < n - 1] = loop s = x[i] / x[i + 1], t < 2 { loop z = s, r <= 1 { sin(z) * x[i + 1] } }
+     sum(y * y) }",
+    "fn g(x: f64[k]) = loop s = x, t < 2 { sort(s) * s + x }
+     fn f(x: f64[n, m]) { let y[i < n / 2, j < m - 1] = sum(g(x[2 * i + 1])) * x[2 * i, j + 1]
+     sum(y * y) }",
+    "fn g(x: f64[k]) { let rec y[t < k] = if t == 0 then x[t] else sin(y[t - 1]) * x[t]
+     y }
+     fn f(x: f64[n, m]) { let y[i < n - 1] = g(x[i] * x[i + 1])
+     sum(y * y) }",
+    "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
+     sum(y * f64(iota(m))) }",
     "fn f(x: f64[n]) { let y = loop s = x, i < 2 {
         let rec y[t < n] = if t == 0 then s[t] else s[t] * y[t - 1] + x[t]
         y * s }
