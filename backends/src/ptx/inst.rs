@@ -167,16 +167,24 @@ named! {
 }
 
 named! {
-    /// The shape and types of a warp group's tensor core instruction.
-    TileFactors {
-        /// `f16` factors, with 16 elements along the inner dimension, for 128 columns.
-        F16 = "m64n128k16.f32.f16.f16",
-        /// For 256 columns.
-        F16Wide = "m64n256k16.f32.f16.f16",
-        /// `bf16` factors, with 16 elements along the inner dimension, for 128 columns.
-        Bf16 = "m64n128k16.f32.bf16.bf16",
-        /// For 256 columns.
-        Bf16Wide = "m64n256k16.f32.bf16.bf16",
+    /// The type of the factors of a warp group's tensor core instruction.
+    TileType { F16 = "f16", Bf16 = "bf16" }
+}
+
+/// The shape and types of a warp group's tensor core instruction: 64 rows, a number of columns, and
+/// 16 elements along the inner dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileFactors {
+    /// The type of the factors. Sums are of `f32`.
+    pub ty: TileType,
+    /// The number of columns.
+    pub columns: i64,
+}
+
+impl std::fmt::Display for TileFactors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TileFactors { ty, columns } = self;
+        write!(f, "m64n{columns}k16.f32.{ty}.{ty}")
     }
 }
 

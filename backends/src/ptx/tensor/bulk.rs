@@ -30,6 +30,8 @@ const COPY: i64 = 128;
 const TO_MULTIPLY: u32 = 232;
 const TO_COPY: u32 = 40;
 const WARP: i64 = 32;
+/// The shared memory of a block in bytes, on devices of compute capability 9.0.
+const MEMORY: i64 = 227 << 10;
 /// The elements of a row of a box.
 const IN_ROW: i64 = 64;
 /// The bytes of a stage's two barriers, and where the second one is.
@@ -51,10 +53,10 @@ pub(super) struct FactorView {
     batch: Vec<IndexId>,
 }
 
-/// The ring for a kind of instruction.
+/// The ring for a kind of instruction: as many stages as there is memory for.
 pub(super) fn ring(by: TileFactors) -> Ring {
-    let stages = if wgmma::columns(by) == 256 { 3 } else { 5 };
-    Ring { threads: (MULTIPLY + COPY) as u32, stages, ..wgmma::ring(by) }
+    let ring = Ring { threads: (MULTIPLY + COPY) as u32, ..wgmma::ring(by) };
+    Ring { stages: (MEMORY - staged_bytes() - ring.align) / (ring.stage() + BARRIERS), ..ring }
 }
 
 /// The bytes of shared memory behind the ring: the rows that warps stage, and the barriers.

@@ -21,7 +21,7 @@ use super::build::Control;
 use super::contract::{Inner, TileGrid, TileSide};
 use super::emit::Emitter;
 use super::epilogue::{StagedAccumulator, StagedAt};
-use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, Type};
+use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, TileType, Type};
 use super::{Math, Target};
 use bulk::FactorView;
 use pipeline::Ring;
@@ -57,17 +57,19 @@ impl TensorUnits {
         if let [Some((left, of_left)), Some((right, of_right))] = narrow
             && of_left == of_right
         {
-            let (factors, tiles) = if of_left == Dtype::F16 {
-                (Factors::F16, [TileFactors::F16Wide, TileFactors::F16])
-            } else {
-                (Factors::Bf16, [TileFactors::Bf16Wide, TileFactors::Bf16])
-            };
-            let by_groups = tiles.map(|by| {
+            let (factors, ty) =
+                if of_left == Dtype::F16 { (Factors::F16, TileType::F16) } else { (Factors::Bf16, TileType::Bf16) };
+            let bulk = |columns: i64| {
+                let by = TileFactors { ty, columns };
                 let [rows, columns] = wgmma::ring(by).tile;
-                let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows);
-                let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), columns);
-                left.zip(right).map_or(Driver::WarpGroup(by), |(left, right)| Driver::Bulk(by, Box::new([left, right])))
-            });
+                let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows)?;
+                let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), columns)?;
+                Some(Driver::Bulk(by, Box::new([left, right])))
+            };
+            let mut by_groups: Vec<Driver> = [256, 128, 64].into_iter().filter_map(bulk).collect();
+            if by_groups.is_empty() {
+                by_groups.extend([256, 128].map(|columns| Driver::WarpGroup(TileFactors { ty, columns })));
+            }
             let drivers = by_groups.into_iter().chain([Driver::Warp(factors)]);
             return drivers.map(|driver| TensorUnits { driver, taken: [left, right], dtype }).collect();
         }
@@ -100,15 +102,18 @@ impl TensorUnits {
     pub(super) fn turn(&self) -> Option<i64> {
         match &self.driver {
             Driver::Warp(_) => None,
-            Driver::WarpGroup(by) | Driver::Bulk(by, _) if wgmma::columns(*by) == 256 => Some(15),
-            Driver::WarpGroup(_) | Driver::Bulk(..) => Some(8),
+            Driver::WarpGroup(by) | Driver::Bulk(by, _) => Some(match by.columns {
+                256.. => 15,
+                128.. => 8,
+                _ => 5,
+            }),
         }
     }
 
     /// The blocks that fit on a multiprocessor.
     pub(super) fn resident(&self) -> u32 {
         match &self.driver {
-            Driver::WarpGroup(by) if wgmma::columns(*by) == 256 => 1,
+            Driver::WarpGroup(by) if by.columns > 128 => 1,
             Driver::Bulk(..) => 1,
             Driver::Warp(_) | Driver::WarpGroup(_) => 2,
         }
@@ -154,9 +159,9 @@ impl TensorUnits {
                 _ => Dtype::F32,
             };
         };
-        match by {
-            TileFactors::F16 | TileFactors::F16Wide => Dtype::F16,
-            TileFactors::Bf16 | TileFactors::Bf16Wide => Dtype::Bf16,
+        match by.ty {
+            TileType::F16 => Dtype::F16,
+            TileType::Bf16 => Dtype::Bf16,
         }
     }
 

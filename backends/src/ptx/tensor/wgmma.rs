@@ -24,21 +24,12 @@ pub(super) const BOX: i64 = 64 * ROW;
 /// The inner indices of an instruction.
 const STEP: i64 = 16;
 
-/// The columns of an instruction.
-pub(super) fn columns(by: TileFactors) -> i64 {
-    match by {
-        TileFactors::F16 | TileFactors::Bf16 => 128,
-        TileFactors::F16Wide | TileFactors::Bf16Wide => 256,
-    }
-}
-
 /// The pipeline for a kind of instruction. With narrow tiles, two blocks fit on a
 /// multiprocessor, so that one can multiply while the other waits. With wide tiles only one
 /// fits, and the products of a stage begin before those of the last one have ended.
 pub(super) fn ring(by: TileFactors) -> Ring {
-    let columns = columns(by);
-    let (stages, lead) = if columns == 128 { (3, 2) } else { (4, 2) };
-    Ring { threads: 256, tile: [128, columns], depth: ROW, padding: 0, align: PERIOD, stages, lead }
+    let (stages, lead) = if by.columns > 128 { (4, 2) } else { (3, 2) };
+    Ring { threads: 256, tile: [128, by.columns], depth: ROW, padding: 0, align: PERIOD, stages, lead }
 }
 
 /// Products of two tiles into the accumulators of a thread.
@@ -96,7 +87,7 @@ impl Emitter<'_> {
     pub(super) fn products_of(&mut self, by: TileFactors, tiles: [FactorTile; 2]) -> Products {
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         // Each group of 128 threads has 64 rows and all columns.
-        let sums = (0..64 * columns(by) / 128).map(|_| self.b().copy(zero)).collect();
+        let sums = (0..64 * by.columns / 128).map(|_| self.b().copy(zero)).collect();
         let always = self.b().set(Comparison::Eq, Type::B32, zero, zero);
         Products {
             by,
