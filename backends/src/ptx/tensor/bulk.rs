@@ -225,42 +225,20 @@ impl Emitter<'_> {
             &[warp.into(), (STAGED.rows * STAGED.pitch).into(), stages.staged.into()],
         );
         let row = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
-        // The products of a stage begin before those of the last one have ended, if there are
-        // enough stages that copies go on meanwhile.
-        let overlaps = stages.ring.stages > 3;
-        let last = Turn { number: self.b().copy(turn.number), ..turn };
         self.for_each_tile(grid, |e, sides, inner| {
             e.clear(&products);
-            e.for_each_stage_of(units, inner, |e, from| {
+            e.for_each_stage_of(units, inner, |e, _| {
                 let [full, free] = e.barriers(stages, turn);
                 e.await_phase(full, turn.parity);
                 let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, stages.ring.stage());
                 e.start_products(units, &products, stage);
-                e.b().await_products(u32::from(overlaps));
-                if overlaps {
-                    let follows = e.b().set(Comparison::Gt, Type::S64, from, 0);
-                    e.release(stages, last, (leads, follows));
-                    e.b().assign(last.number, turn.number);
-                } else {
-                    e.b().guarded(leads, |b| b.arrive(free));
-                }
+                e.b().await_products(0);
+                e.b().guarded(leads, |b| b.arrive(free));
                 e.advance(stages, turn);
             });
-            if overlaps {
-                e.b().await_products(0);
-                let any = e.b().set(Comparison::Gt, Type::S64, inner.count, 0);
-                e.release(stages, last, (leads, any));
-            }
             let epilogue = e.begin_epilogue(c, ir::Dtype::F32, units.dtype, sides);
             e.epilogue_by_warps(&epilogue, &products.sums, StagedAt { memory: staged, row: row.into(), column: 0 });
         });
-    }
-
-    /// Frees a stage for copies, in the thread that leads a warp and if a condition holds.
-    fn release(&mut self, stages: &Stages, turn: Turn, (leads, condition): (Reg, Reg)) {
-        let [_, free] = self.barriers(stages, turn);
-        let releases = self.b().op2(Opcode::And, Type::Pred, leads, condition);
-        self.b().guarded(releases, |b| b.arrive(free));
     }
 
     /// Runs the epilogue of the rows that a warp has the accumulators of.
