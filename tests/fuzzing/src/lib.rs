@@ -15,6 +15,7 @@
 //! | [`case`] | one program, its data, an engine and a way to fuse: judged, saved and run again |
 //! | [`judge`] | the properties that a case must have |
 //! | [`derived`] | derivatives of generated programs |
+//! | [`quotients`] | derivatives against difference quotients |
 //! | [`variation`] | changes of a program that must not change its results (metamorphic tests) |
 //! | [`worker`], [`supervisor`] | judging in processes of their own, since wrong code may crash them |
 //! | [`campaign`], [`tally`] | many cases, and their coverage |
@@ -35,6 +36,7 @@ pub mod numpy;
 mod nvrtc;
 pub mod objects;
 pub mod plans;
+pub mod quotients;
 pub mod reduce;
 pub mod supervisor;
 mod syntax;

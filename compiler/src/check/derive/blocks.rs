@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 
 use ir::checked::{ExprId, IndexId, Loop, LoopId};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 
 use super::super::Checker;
@@ -47,7 +48,8 @@ impl Checker<'_> {
         let outer = self.arena.begin_loop(block, begin, around.clone(), here.guard, false);
         let firsts = states.iter().map(|state| state.first).collect::<Vec<_>>();
         let currents = self.begin_states(outer, of, &firsts, here);
-        let first = Affine::index(block).scale(&Size::constant(STEPS));
+        let late = Affine::constant(i64::from(sabotage::on(Bug::BlockLate)));
+        let first = Affine::index(block).scale(&Size::constant(STEPS)).add(&late);
         let inside: Vec<IndexId> = around.iter().copied().chain([block]).collect();
         let one = Steps { count: Size::constant(STEPS), first };
         let (_, nexts) = self.part_of(of, (&one, inside), &currents, here)?;

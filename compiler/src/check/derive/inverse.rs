@@ -18,6 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ir::checked::{ExprId, Extent, GuardId, IndexId, Kind, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
@@ -175,7 +176,7 @@ impl Checker<'_> {
             let value = self.arena.index_node(axes[axis], here);
             let whole = self.arena.out.indices[index].extent.as_size() == Some(&shape[axis]);
             solving.solve(axis, index, value);
-            if !whole {
+            if !whole && !sabotage::on(Bug::RangeUnasked) {
                 self.ends(value, index, solving)?;
             }
         }
@@ -232,7 +233,8 @@ impl Checker<'_> {
         let Solution { index, factor, negative, left, rest } = solution;
         let others: Vec<IndexId> = rest.terms().iter().map(|(other, _)| *other).collect();
         self.leave_open(&others, solving)?;
-        let rest = self.number_node(&rest, here);
+        let more = i64::from(sabotage::on(Bug::InverseByOne));
+        let rest = self.number_node(&rest.add(&Affine::constant(more)), here);
         let rest = self.copy(rest, &mut solving.place)?;
         let at = self.arena.index_node(at, here);
         let (a, b) = if negative { (rest, at) } else { (at, rest) };
@@ -288,7 +290,10 @@ impl Checker<'_> {
 
     /// Whether a subscript of any integer type is the number that an index has.
     fn stands_for(&mut self, subscript: ExprId, index: IndexId, here: Here) -> ExprId {
-        let index = self.arena.index_node(index, here);
+        let index = match sabotage::on(Bug::NextKey) {
+            true => self.number_node(&Affine::index(index).add(&Affine::constant(1)), here),
+            false => self.arena.index_node(index, here),
+        };
         let wide = if self.arena.dtype(subscript) == Dtype::U64 { Dtype::U64 } else { Dtype::I64 };
         let [a, b] = [subscript, index].map(|value| match self.arena.dtype(value) == wide {
             true => value,

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use grammar::Diagnostic;
 use grammar::ast::Span;
 use ir::checked::{ExprId, IndexId, Kind, Loop, LoopId, State, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, CompareOp, Scalar, Size};
 
 use super::super::arena::Here;
@@ -304,7 +305,8 @@ impl Reverse<'_, '_> {
             let shape = self.checker.arena.ty(states[*number].current).shape.clone();
             let arena = &mut self.checker.arena;
             let axes = arena.axis_indices(&shape, here.span);
-            let whole = std::iter::once(at.clone()).chain(axes.iter().map(|index| Affine::index(*index)));
+            let of_step = if sabotage::on(Bug::StateOfStep) { Affine::index(own) } else { at.clone() };
+            let whole = std::iter::once(of_step).chain(axes.iter().map(|index| Affine::index(*index)));
             let element = arena.element(kept, whole.collect(), here);
             let state = arena.comprehension(axes, element, here);
             arena.out.exprs[state].name = arena.out.exprs[states[*number].current].name.clone();
@@ -329,8 +331,11 @@ impl Reverse<'_, '_> {
         let mut found = found?.into_iter();
         let all: Vec<usize> = (0..parts.len()).collect();
         let mut sums = vec![];
-        for (part, (number, ..)) in parts.iter().enumerate() {
-            let next = found.next().flatten().unwrap_or(zeros[number]);
+        for (part, (number, _, current)) in parts.iter().enumerate() {
+            let mut next = found.next().flatten().unwrap_or(zeros[number]);
+            if sabotage::on(Bug::CarriedOn) {
+                next = self.checker.both(*current, next, here);
+            }
             let state = &mut self.checker.arena.out.loops[back].states[part];
             (state.next, state.needs) = (next, all.clone());
             sums.push(states[*number].first);

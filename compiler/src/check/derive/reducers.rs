@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ir::checked::{ExprId, IndexId, Kind, Prefix, Sorted, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Extreme, Monoid, Order, ReduceOp, Scalar, Size, UnaryOp};
 
 use super::super::Checker;
@@ -126,6 +127,9 @@ impl Checker<'_> {
         match monoid {
             Monoid::Sum => Some(Slope::One),
             Monoid::Max => self.extreme_slope((id, Extreme::Greatest), over, body, here),
+            Monoid::Min if sabotage::on(Bug::GreatestGets) => {
+                self.extreme_slope((id, Extreme::Greatest), over, body, here)
+            }
             Monoid::Min => self.extreme_slope((id, Extreme::Least), over, body, here),
             Monoid::Prod => self.factor_slope(id, over, body, here),
             Monoid::Any | Monoid::All => Some(Slope::Zero),
@@ -189,7 +193,7 @@ impl Checker<'_> {
         let none = self.relation(CompareOp::Eq, zeros, zero, here);
         let single = self.relation(CompareOp::Eq, zeros, one, here);
         let is_zero = self.relation(CompareOp::Eq, body, zero, here);
-        let quotient = self.over(id, body, here);
+        let quotient = if sabotage::on(Bug::AllFactors) { id } else { self.over(id, body, here) };
         let rest = self.only_if(none, quotient, true, here);
         let alone = self.only_if(single, others, true, here);
         let kind = Kind::If { condition: is_zero, then: alone, otherwise: rest };
@@ -243,7 +247,9 @@ impl Reverse<'_, '_> {
         let reversed = arena.index(&name, Affine::size(length.clone()), here.span);
         let count = Affine::index(reversed).add(&Affine::constant(i64::from(prefix.inclusive)));
         let later = arena.index(&name, count, here.span);
-        let value = self.checker.number_node(&last.sub(&Affine::index(later)), here);
+        let from_end = last.sub(&Affine::index(later));
+        let from_end = if sabotage::on(Bug::SumFromBegin) { Affine::index(later) } else { from_end };
+        let value = self.checker.number_node(&from_end, here);
         let mut place = Place::new(BTreeMap::from([(prefix.of, value)]), here.guard, here);
         let element = self.checker.copy(derivative, &mut place)?;
         let kind = Kind::Reduce {
@@ -290,9 +296,10 @@ impl Reverse<'_, '_> {
         let kind = Kind::Sort { index: [own[0]], body: element, result: Sorted::Numbers };
         let numbers = self.checker.arena.node(kind, ty, here);
         let at = self.checker.arena.index("p", Affine::size(length), here.span);
-        let number = self.checker.arena.element(numbers, vec![Affine::index(at)], here);
+        let (came_to, from) = if sabotage::on(Bug::UnturnedSort) { (index, at) } else { (at, index) };
+        let number = self.checker.arena.element(numbers, vec![Affine::index(came_to)], here);
         let value = self.checker.arena.element(derivative, vec![Affine::index(at)], here);
-        let mine = self.checker.arena.index_node(index, here);
+        let mine = self.checker.arena.index_node(from, here);
         let came = self.checker.relation(CompareOp::Eq, number, mine, here);
         let value = self.checker.sum(Body { over: vec![at], filter: Some(came), value }, here)?;
         self.share(body, Part::Whole, value, inner, here.guard);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::Span;
 use ir::checked::{Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, ReduceOp};
 
 use super::super::Checker;
@@ -294,6 +295,7 @@ impl<'c, 'a> Reverse<'c, 'a> {
                     let slope = self.kept_slope(slope, context, here)?;
                     let value = self.checker.follow(slope, derivative, here);
                     match values.iter_mut().find(|(other, _)| *other == operand) {
+                        Some(_) if sabotage::on(Bug::SecondFactor) => {}
                         Some((_, sum)) => *sum = self.checker.plus(*sum, value, here),
                         None => values.push((operand, value)),
                     }
@@ -325,7 +327,10 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 (ReduceOp::Position(_), _) => {}
             },
             Kind::Contract { left, right, .. } => {
-                for (factor, other) in [(left, right), (right, left)] {
+                for (factor, mut other) in [(left, right), (right, left)] {
+                    if sabotage::on(Bug::OwnFactor) {
+                        other = left;
+                    }
                     let value = self.checker.times(derivative, other, here);
                     self.share(factor, Part::Whole, value, &inner, here.guard);
                 }
@@ -397,6 +402,7 @@ impl<'c, 'a> Reverse<'c, 'a> {
                 self.share(branch, Part::Whole, value, context, outermost);
             }
             None => {
+                let holds = holds || sabotage::on(Bug::BranchOfBoth);
                 let value = self.checker.only_if(condition, value, holds, here);
                 self.share(branch, Part::Whole, value, context, here.guard);
             }

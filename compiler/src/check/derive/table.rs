@@ -7,6 +7,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LN_10, PI};
 
 use ir::checked::{ExprId, Kind};
+use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, CompareOp, MathFn, UnaryOp};
 
 use super::super::Checker;
@@ -83,7 +84,8 @@ impl Checker<'_> {
             BinaryOp::Mul => [Slope::Times(b), Slope::Times(a)],
             BinaryOp::Div => {
                 let ratio = self.over(y, b, here);
-                [Slope::Over(b), Slope::Times(self.minus(ratio, here))]
+                let in_divisor = if sabotage::on(Bug::SlopeSign) { ratio } else { self.minus(ratio, here) };
+                [Slope::Over(b), Slope::Times(in_divisor)]
             }
             BinaryOp::Rem => {
                 let quotient = self.over(a, b, here);

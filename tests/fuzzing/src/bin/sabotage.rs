@@ -4,8 +4,8 @@
 //! `cargo run --release -p fuzzing --features sabotage --bin sabotage [--seconds N] [--seed S]
 //! [--seeds K] [--python PATH] [BUG or ROOM...]` spends N seconds on each, with the numbers from S
 //! on. With several seeds, each figure is from the search that took the median time. Bugs in the
-//! front end, which all engines share, are searched for with NumPy. If bugs are named, it only
-//! prints their results.
+//! front end, which all engines share, are searched for with NumPy, those in derivatives with
+//! difference quotients. If bugs are named, it only prints their results.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use backends::cpu::Simd;
 use fuzzing::campaign::{self, Failure, Plan, Report};
 use fuzzing::engines::Engine;
 use fuzzing::numpy::Batch;
+use fuzzing::quotients;
 use fuzzing::worker;
 use ir::sabotage::{self, Bug};
 
@@ -26,6 +27,10 @@ const SEARCH: u64 = 120;
 const REDUCTION: u64 = 40;
 /// Programs that are held to NumPy at once.
 const BATCH: u64 = 200;
+/// Programs that are held to difference quotients at once.
+const QUOTIENTS: u64 = 16;
+/// The bugs that are searched for with difference quotients.
+const DERIVE: &str = "derive";
 /// The distance between the numbers of several searches.
 const SEED_STEP: u64 = 1_000_000_000;
 /// Operations that a small program has at most.
@@ -43,9 +48,8 @@ struct Row {
 /// The result of the search with one seed.
 struct Search {
     report: Report,
-    /// If no engine found it: the number of the program by which NumPy did, and the seconds that
-    /// took.
-    numpy: Option<(u64, f64)>,
+    /// The programs and seconds after which something else found it, if no engine did.
+    apart: Option<(u64, f64)>,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,6 +74,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch.faults.iter().for_each(|_| println!("print(\"differs\")"));
         return Ok(());
     }
+    if let [flag, bug, first] = arguments.as_slice()
+        && flag == "--quotients"
+    {
+        sabotage::set(Some(bug.parse()?));
+        let first: u64 = first.parse()?;
+        for wrong in quotients::all_compared(first..first + QUOTIENTS).iter().filter_map(|found| found.as_ref().err()) {
+            println!("differs: {wrong}");
+        }
+        return Ok(());
+    }
     let seconds = number(&mut arguments, "--seconds")?.unwrap_or(SEARCH);
     let seed = number(&mut arguments, "--seed")?.unwrap_or(0);
     let seeds = number(&mut arguments, "--seeds")?.unwrap_or(1);
@@ -81,13 +95,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut searches = vec![];
         for n in 0..seeds {
             let from = seed.wrapping_add(n.wrapping_mul(SEED_STEP));
-            let report = search(number, &engines, Duration::from_secs(seconds), from)?;
-            let numpy = match report.failure {
+            let time = Duration::from_secs(seconds);
+            let by_quotients = bug.1 == DERIVE;
+            // Engines agree on a wrong derivative: they run the same program.
+            let report = search(number, &engines, if by_quotients { Duration::ZERO } else { time }, from)?;
+            let apart = match report.failure {
                 Some(_) => None,
+                None if by_quotients => search_by_quotients(number, time, from)?,
                 // A bug in the front end changes all engines alike; only NumPy can tell.
-                None => search_by_numpy(number, &python, Duration::from_secs(seconds), from)?,
+                None => search_by_numpy(number, &python, time, from)?,
             };
-            searches.push(Search { report, numpy });
+            searches.push(Search { report, apart });
         }
         let row = Row { bug, searches };
         eprintln!("{}", row.line());
@@ -128,6 +146,22 @@ fn search_by_numpy(number: usize, python: &str, time: Duration, seed: u64) -> io
         }
         first += BATCH;
         if differs {
+            return Ok(Some((first - seed, begin.elapsed().as_secs_f64())));
+        }
+    }
+    Ok(None)
+}
+
+/// Searches for a bug in derivatives with difference quotients, in processes of their own, since it
+/// may crash them.
+fn search_by_quotients(number: usize, time: Duration, seed: u64) -> io::Result<Option<(u64, f64)>> {
+    let begin = Instant::now();
+    let program = std::env::current_exe()?;
+    let mut first = seed;
+    while begin.elapsed() < time {
+        let made = Command::new(&program).args(["--quotients", &number.to_string(), &first.to_string()]).output()?;
+        first += QUOTIENTS;
+        if !made.status.success() || String::from_utf8_lossy(&made.stdout).contains("differs") {
             return Ok(Some((first - seed, begin.elapsed().as_secs_f64())));
         }
     }
@@ -181,7 +215,7 @@ impl Search {
     /// Seconds until it was found.
     fn seconds(&self) -> f64 {
         let failure = self.report.failure.as_ref().map(|failure| failure.found_after);
-        failure.or(self.numpy.map(|(_, seconds)| seconds)).unwrap_or(f64::INFINITY)
+        failure.or(self.apart.map(|(_, seconds)| seconds)).unwrap_or(f64::INFINITY)
     }
 }
 
@@ -197,7 +231,7 @@ impl Row {
         let (bug, room, what) = self.bug;
         let Some(search) = self.median() else { return String::new() };
         let (programs, seconds) = (search.report.tally.programs, search.seconds());
-        match (&search.report.failure, search.numpy) {
+        match (&search.report.failure, search.apart) {
             (Some(Failure { operations: [before, after], kind, engine, .. }), _) => {
                 let kind = kind.name();
                 format!(
@@ -205,7 +239,8 @@ impl Row {
                 )
             }
             (None, Some((programs, _))) => {
-                format!("| {bug:?} | {room} | {what} | {seconds:.1} | {programs} | | | NumPy differs |")
+                let by = if *room == DERIVE { "a difference quotient" } else { "NumPy" };
+                format!("| {bug:?} | {room} | {what} | {seconds:.1} | {programs} | | | {by} differs |")
             }
             (None, None) => format!("| {bug:?} | {room} | {what} | not found | {programs} | | | |"),
         }

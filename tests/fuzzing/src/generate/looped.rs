@@ -11,8 +11,9 @@ use super::scope::Value;
 /// The element types of states.
 pub const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::I64, Dtype::F64, Dtype::I32];
 
-/// The names of a state and of the number of a step. Other names are shorter.
+/// The name of a state. Other names than this and the next are shorter.
 pub const STATE: &str = "state";
+/// The name of the number of a step.
 pub const STEP: &str = "step";
 
 /// A limit on the steps of a loop.

@@ -14,7 +14,7 @@ mod expr;
 mod functions;
 mod idiom;
 mod leaf;
-mod looped;
+pub mod looped;
 mod nested;
 mod piece;
 mod recurrence;
