@@ -18,6 +18,7 @@ mod fmt;
 mod fuzz;
 mod grad;
 mod help;
+mod lsp;
 mod man;
 mod printing;
 mod repl;
@@ -57,6 +58,7 @@ enum Command {
     Fmt(fmt::Arguments),
     Grad(grad::Arguments),
     Fuzz(fuzz::Arguments),
+    Lsp(lsp::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
     Help(help::Arguments),
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
                 format = arguments.format;
                 fuzz::run(&arguments, &mut stdout)
             }
+            Command::Lsp(arguments) => lsp::run(&arguments, &mut stdout),
             Command::Completions(arguments) => completions::run::<Cli>(&arguments, &mut stdout),
             Command::Man(arguments) => man::run::<Cli>(&arguments, &mut stdout),
             Command::Help(arguments) => help::run::<Cli>(&arguments, &mut stdout),

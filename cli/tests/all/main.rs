@@ -10,6 +10,7 @@ mod fmt;
 mod fuzz;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod headers;
+mod lsp;
 mod pages;
 mod pictures;
 #[cfg(unix)]

@@ -3,8 +3,21 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const COMMANDS: [&str; 12] =
-    ["run", "repl", "check", "explain", "bench", "build", "devices", "fmt", "fuzz", "completions", "man", "help"];
+const COMMANDS: [&str; 13] = [
+    "run",
+    "repl",
+    "check",
+    "explain",
+    "bench",
+    "build",
+    "devices",
+    "fmt",
+    "fuzz",
+    "lsp",
+    "completions",
+    "man",
+    "help",
+];
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,0 +1,92 @@
+//! Errors and warnings while typing.
+
+use std::ops::Range;
+use std::path::Path;
+
+use fuseloop::Source;
+use fuseloop::render::{Report, Severity};
+use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString};
+
+use super::documents::{Document, Documents};
+use super::positions::Lines;
+use super::uris;
+
+/// The errors of a text, or its warnings, each with the source that its places are in.
+pub fn reports(documents: &Documents, document: &Document) -> (Source, Vec<Report>) {
+    match documents.program(document) {
+        Err(errors) => (errors.source().clone(), errors.reports().collect()),
+        Ok(program) => {
+            let warnings = program.warnings();
+            let mut reports: Vec<Report> = warnings.reports().collect();
+            let functions = program.functions().filter_map(|signature| program.function(&signature.name).ok());
+            reports.extend(functions.filter_map(|function| Some(function.hold_kernels().err()?.report())));
+            (warnings.source().clone(), reports)
+        }
+    }
+}
+
+/// The same, as the protocol writes them.
+pub fn of(documents: &Documents, document: &Document) -> Vec<Diagnostic> {
+    let (source, reports) = reports(documents, document);
+    reports.iter().map(|report| diagnostic(documents, document, &source, report)).collect()
+}
+
+/// The place of a report in its own text: its first label, or, if that is in a file which the text
+/// uses, the first label that is not.
+pub fn place(document: &Document, report: &Report) -> Range<usize> {
+    let own = report.labels.iter().map(|(bytes, _)| bytes).find(|bytes| bytes.end <= document.text.len());
+    own.cloned().unwrap_or(0..0)
+}
+
+fn diagnostic(documents: &Documents, document: &Document, source: &Source, report: &Report) -> Diagnostic {
+    let place = place(document, report);
+    let mut message = report.message.clone();
+    if let Some((_, said)) = report.labels.first().filter(|(_, said)| !said.is_empty()) {
+        message += &format!("\n{said}");
+    }
+    report.notes.iter().for_each(|note| message += &format!("\nnote: {note}"));
+    report.help.iter().for_each(|help| message += &format!("\nhelp: {help}"));
+    let related: Vec<DiagnosticRelatedInformation> = report
+        .labels
+        .iter()
+        .filter(|(bytes, said)| *bytes != place && !said.is_empty() || bytes.end > document.text.len())
+        .filter_map(|(bytes, said)| {
+            let location = location(documents, document, source, bytes)?;
+            let message = if said.is_empty() { report.message.clone() } else { said.clone() };
+            Some(DiagnosticRelatedInformation { location, message })
+        })
+        .collect();
+    Diagnostic {
+        range: document.range(&place),
+        severity: Some(match report.severity() {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+        }),
+        code: report.code.map(|code| NumberOrString::String(code.to_string())),
+        source: Some("fuseloop".to_owned()),
+        message,
+        related_information: (!related.is_empty()).then_some(related),
+        ..Diagnostic::default()
+    }
+}
+
+/// The place of bytes of a source, in the text itself or in a file that it uses. `None` for a
+/// library, which is no file.
+pub fn location(documents: &Documents, document: &Document, source: &Source, bytes: &Range<usize>) -> Option<Location> {
+    if bytes.start <= document.text.len() {
+        return Some(Location::new(document.uri.clone(), document.range(bytes)));
+    }
+    let (part, name, _) = source.part(bytes.start);
+    let path = Path::new(name);
+    let uri = uris::of(path)?;
+    let text = source.text.get(part.clone())?;
+    let within = bytes.start - part.start..bytes.end.min(part.end).saturating_sub(part.start);
+    // A byte order mark is not in the source.
+    let mark = documents.text_of(path).is_some_and(|text| text.starts_with('\u{feff}'));
+    let mut range = Lines::new(text).range(text, &within);
+    if mark {
+        range.start.character += u32::from(range.start.line == 0);
+        range.end.character += u32::from(range.end.line == 0);
+    }
+    Some(Location::new(uri, range))
+}

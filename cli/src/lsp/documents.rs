@@ -1,0 +1,146 @@
+//! The texts that the editor has open, and the files that they use.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fuseloop::{Errors, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
+use lsp_types::{TextDocumentContentChangeEvent, Uri};
+
+use super::positions::Lines;
+use super::uris;
+
+/// A text that is open.
+#[derive(Debug)]
+pub struct Document {
+    /// Its URI.
+    pub uri: Uri,
+    /// The number that the editor gives this state of the text.
+    pub version: i32,
+    /// The text.
+    pub text: String,
+    /// Its lines.
+    pub lines: Lines,
+    /// The file, if it is one.
+    pub path: Option<PathBuf>,
+}
+
+impl Document {
+    /// A text as the editor opens it.
+    pub fn new(uri: Uri, version: i32, text: String) -> Document {
+        let (lines, path) = (Lines::new(&text), uris::path(&uri));
+        Document { uri, version, text, lines, path }
+    }
+
+    /// Makes the changes, in order.
+    pub fn change(&mut self, version: i32, changes: Vec<TextDocumentContentChangeEvent>) {
+        for change in changes {
+            match change.range {
+                Some(range) => {
+                    let bytes = self.lines.bytes(&self.text, range);
+                    self.text.replace_range(bytes, &change.text);
+                }
+                None => self.text = change.text,
+            }
+            self.lines = Lines::new(&self.text);
+        }
+        self.version = version;
+    }
+
+    /// The range of bytes of the text.
+    pub fn range(&self, bytes: &std::ops::Range<usize>) -> lsp_types::Range {
+        self.lines.range(&self.text, bytes)
+    }
+
+    /// The name that errors use for the text.
+    fn name(&self) -> String {
+        self.path.as_ref().map_or_else(|| self.uri.to_string(), |path| path.display().to_string())
+    }
+
+    /// The text as a source.
+    pub fn source(&self) -> Source {
+        Source::new(self.name(), self.text.clone())
+    }
+}
+
+/// All texts that are open, by their URIs.
+#[derive(Debug, Default)]
+pub struct Documents {
+    open: BTreeMap<String, Document>,
+}
+
+impl Documents {
+    /// Adds a text, or replaces it.
+    pub fn open(&mut self, document: Document) {
+        self.open.insert(document.uri.to_string(), document);
+    }
+
+    /// Forgets a text.
+    pub fn close(&mut self, uri: &Uri) {
+        self.open.remove(uri.as_str());
+    }
+
+    /// A text that is open.
+    pub fn get(&self, uri: &Uri) -> Option<&Document> {
+        self.open.get(uri.as_str())
+    }
+
+    /// A text that is open, to be changed.
+    pub fn get_mut(&mut self, uri: &Uri) -> Option<&mut Document> {
+        self.open.get_mut(uri.as_str())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Document> {
+        self.open.values()
+    }
+
+    /// A text with the files that it uses, as they are in the editor or else on disk.
+    pub fn program(&self, document: &Document) -> Result<Program, Errors> {
+        match &document.path {
+            Some(path) => Program::parse_with(document.source(), &Files::new(self, path)),
+            None => Program::parse(document.source()),
+        }
+    }
+
+    /// The text of a file, as it is in the editor or else on disk.
+    pub fn text_of(&self, path: &Path) -> Option<String> {
+        match self.all().find(|document| document.path.as_deref() == Some(path)) {
+            Some(document) => Some(document.text.clone()),
+            None => {
+                let small = path.metadata().ok()?.len() <= MAX_SOURCE as u64;
+                small.then(|| std::fs::read_to_string(path).ok()).flatten()
+            }
+        }
+    }
+}
+
+/// Finds files on disk, and reads those that are open from the editor.
+struct Files<'d> {
+    documents: &'d Documents,
+    folder: Folder,
+}
+
+impl<'d> Files<'d> {
+    fn new(documents: &'d Documents, program: &Path) -> Files<'d> {
+        Files { documents, folder: Folder::of(program) }
+    }
+}
+
+impl Loader for Files<'_> {
+    fn program(&self) -> Option<Located> {
+        self.folder.program()
+    }
+
+    fn locate(&self, path: &str, from: Option<&Located>) -> Result<Located, NotRead> {
+        self.folder.locate(path, from)
+    }
+
+    fn read(&self, file: &Located) -> Result<String, NotRead> {
+        let is =
+            |document: &&Document| document.path.as_ref().is_some_and(|path| *path == file.path || *path == file.id);
+        match self.documents.all().find(is) {
+            Some(document) => Ok(document.text.clone()),
+            None => self.folder.read(file),
+        }
+    }
+}

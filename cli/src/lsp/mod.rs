@@ -1,0 +1,37 @@
+//! `fuseloop lsp`: a server of the Language Server Protocol, for editors. One file for each
+//! capability.
+//!
+//! A thread reads messages; the server takes all that have arrived at once, applies the changes of
+//! documents, and answers the requests that are still of use. Diagnostics are computed when nothing
+//! is left to answer, so that fast typing is checked once and not for each key.
+
+mod actions;
+mod diagnostics;
+mod documents;
+mod formatting;
+mod positions;
+mod server;
+mod tokens;
+mod transport;
+mod uris;
+
+use std::io::Write;
+
+use crate::failure::Failure;
+
+/// Serves an editor over stdin and stdout by the Language Server Protocol.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "An editor starts it: docs/editors.md has the lines for some of them.
+
+Example: fuseloop lsp")]
+pub struct Arguments {
+    /// Accepted for editors that pass it; there is no other way to talk to the server
+    #[arg(long)]
+    stdio: bool,
+}
+
+/// Serves until the editor says `exit` or closes the connection.
+pub fn run(_: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
+    let received = transport::receive();
+    server::Server::new(stdout).serve(&received)
+}

@@ -1,0 +1,295 @@
+//! The server: takes messages in batches, applies changes, answers requests.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Receiver;
+
+use lsp_types::{
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, DidChangeTextDocumentParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, OneOf, PublishDiagnosticsParams,
+    SemanticTokens, SemanticTokensFullOptions, SemanticTokensOptions, SemanticTokensParams, ServerCapabilities,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::documents::{Document, Documents};
+use super::transport::{Message, codes, send};
+use super::{actions, diagnostics, formatting, tokens};
+use crate::failure::Failure;
+
+/// The reason why a request has no result.
+struct Refused {
+    code: i64,
+    message: String,
+}
+
+impl Refused {
+    fn new(code: i64, message: impl Into<String>) -> Refused {
+        Refused { code, message: message.into() }
+    }
+}
+
+/// A request that waits for its answer.
+struct Waiting {
+    id: Value,
+    method: String,
+    params: Value,
+    /// Set if it can no longer be answered.
+    refused: Option<Refused>,
+}
+
+/// How far the conversation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Begun,
+    Running,
+    /// After `shutdown`.
+    Down,
+}
+
+/// A conversation with an editor.
+pub struct Server<'w, W> {
+    output: &'w mut W,
+    documents: Documents,
+    state: State,
+    waiting: VecDeque<Waiting>,
+    /// The texts with diagnostics to be computed, by their URIs.
+    unchecked: BTreeSet<String>,
+}
+
+/// What is to be done after a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Exit,
+}
+
+impl<'w, W: Write> Server<'w, W> {
+    /// A server that writes to `output`.
+    pub fn new(output: &'w mut W) -> Server<'w, W> {
+        Server {
+            output,
+            documents: Documents::default(),
+            state: State::Begun,
+            waiting: VecDeque::new(),
+            unchecked: BTreeSet::new(),
+        }
+    }
+
+    /// Serves until `exit`, or until the editor has closed the connection.
+    pub fn serve(mut self, received: &Receiver<Message>) -> Result<(), Failure> {
+        loop {
+            let idle = self.waiting.is_empty() && self.unchecked.is_empty();
+            let first = if idle { received.recv().ok() } else { received.try_recv().ok() };
+            let ended = idle && first.is_none();
+            for message in first.into_iter().chain(received.try_iter()) {
+                if self.take(message)? == Next::Exit {
+                    return self.end();
+                }
+            }
+            if ended {
+                return self.end();
+            }
+            // One piece of work, then a look at what has arrived meanwhile.
+            if let Some(request) = self.waiting.pop_front() {
+                self.answer(request)?;
+            } else if let Some(uri) = self.unchecked.pop_first() {
+                self.check(&uri)?;
+            }
+        }
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        if self.state == State::Down { Ok(()) } else { Err(Failure::Said) }
+    }
+
+    /// Takes a message: applies a notification, and puts a request in line.
+    fn take(&mut self, message: Message) -> io::Result<Next> {
+        match message {
+            Message::Wrong { id, code, message } => self.refuse(&id, &Refused::new(code, message))?,
+            Message::Response => {}
+            Message::Request { id, method, params } => {
+                self.waiting.push_back(Waiting { id, method, params, refused: None });
+            }
+            Message::Notification { method, params } => return Ok(self.notice(&method, params)),
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Applies a notification. One with wrong parameters is skipped, as is an unknown one: there is
+    /// no answer that could say so.
+    fn notice(&mut self, method: &str, params: Value) -> Next {
+        match method {
+            "exit" => return Next::Exit,
+            "$/cancelRequest" => {
+                for request in self.waiting.iter_mut().filter(|request| params.get("id") == Some(&request.id)) {
+                    request.refused = Some(Refused::new(codes::CANCELLED, "the request was cancelled"));
+                }
+            }
+            "textDocument/didOpen" => {
+                if let Ok(DidOpenTextDocumentParams { text_document: one }) = serde_json::from_value(params) {
+                    self.outdate(&one.uri);
+                    self.documents.open(Document::new(one.uri, one.version, one.text));
+                    self.check_all();
+                }
+            }
+            "textDocument/didChange" => {
+                let Ok(DidChangeTextDocumentParams { text_document: one, content_changes }) =
+                    serde_json::from_value(params)
+                else {
+                    return Next::GoOn;
+                };
+                self.outdate(&one.uri);
+                if let Some(document) = self.documents.get_mut(&one.uri) {
+                    document.change(one.version, content_changes);
+                    self.check_all();
+                }
+            }
+            "textDocument/didClose" => {
+                if let Ok(DidCloseTextDocumentParams { text_document: one }) = serde_json::from_value(params) {
+                    self.outdate(&one.uri);
+                    self.documents.close(&one.uri);
+                    self.check_all();
+                    // Its diagnostics are taken back.
+                    self.unchecked.insert(one.uri.to_string());
+                }
+            }
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => self.check_all(),
+            _ => {}
+        }
+        Next::GoOn
+    }
+
+    /// Refuses the requests about a text that is about to change.
+    fn outdate(&mut self, uri: &Uri) {
+        for request in self.waiting.iter_mut().filter(|request| request.refused.is_none()) {
+            let about = request.params.pointer("/textDocument/uri").and_then(Value::as_str);
+            if about == Some(uri.as_str()) {
+                request.refused = Some(Refused::new(codes::CONTENT_MODIFIED, "the text has changed since"));
+            }
+        }
+    }
+
+    /// Any text may use one that has changed.
+    fn check_all(&mut self) {
+        self.unchecked.extend(self.documents.all().map(|document| document.uri.to_string()));
+    }
+
+    /// Publishes the diagnostics of a text; none if it is no longer open.
+    fn check(&mut self, uri: &str) -> io::Result<()> {
+        let Ok(uri) = uri.parse::<Uri>() else { return Ok(()) };
+        let found = self.documents.get(&uri).map(|document| {
+            let diagnostics = caught(|| diagnostics::of(&self.documents, document)).unwrap_or_default();
+            (diagnostics, document.version)
+        });
+        let (diagnostics, version) = found.map_or((vec![], None), |(found, version)| (found, Some(version)));
+        let params = PublishDiagnosticsParams { uri, diagnostics, version };
+        send(self.output, json!({ "method": "textDocument/publishDiagnostics", "params": params }))
+    }
+
+    fn refuse(&mut self, id: &Value, refused: &Refused) -> io::Result<()> {
+        let error = json!({ "code": refused.code, "message": refused.message });
+        send(self.output, json!({ "id": id, "error": error }))
+    }
+
+    fn answer(&mut self, request: Waiting) -> io::Result<()> {
+        let Waiting { id, method, params, refused } = request;
+        let result = match refused {
+            Some(refused) => Err(refused),
+            None => self.result(&method, params),
+        };
+        match result {
+            Ok(result) => send(self.output, json!({ "id": id, "result": result })),
+            Err(refused) => self.refuse(&id, &refused),
+        }
+    }
+
+    fn result(&mut self, method: &str, params: Value) -> Result<Value, Refused> {
+        match (self.state, method) {
+            (State::Begun, "initialize") => {
+                self.state = State::Running;
+                let info = json!({ "name": "fuseloop", "version": env!("CARGO_PKG_VERSION") });
+                Ok(json!({ "capabilities": capabilities(), "serverInfo": info }))
+            }
+            (State::Begun, _) => Err(Refused::new(codes::NOT_INITIALIZED, "expected `initialize` first")),
+            (State::Running, "initialize") => Err(Refused::new(codes::INVALID_REQUEST, "`initialize` comes once")),
+            (State::Down, _) => Err(Refused::new(codes::INVALID_REQUEST, "the server has been shut down")),
+            (State::Running, "shutdown") => {
+                self.state = State::Down;
+                Ok(Value::Null)
+            }
+            (State::Running, _) => caught(|| self.capability(method, params)).unwrap_or_else(|| {
+                Err(Refused::new(codes::INTERNAL_ERROR, "a fault of Fuseloop itself: please report it, with the text"))
+            }),
+        }
+    }
+
+    /// The result of a request about the texts.
+    fn capability(&self, method: &str, params: Value) -> Result<Value, Refused> {
+        match method {
+            "textDocument/codeAction" => {
+                let params: CodeActionParams = read(params)?;
+                written(actions::of(&self.documents, self.document(&params.text_document.uri)?, params.range))
+            }
+            "textDocument/formatting" => {
+                let params: DocumentFormattingParams = read(params)?;
+                written(formatting::of(self.document(&params.text_document.uri)?))
+            }
+            "textDocument/semanticTokens/full" => {
+                let params: SemanticTokensParams = read(params)?;
+                let data = tokens::of(self.document(&params.text_document.uri)?);
+                written(SemanticTokens { result_id: None, data })
+            }
+            _ => Err(Refused::new(codes::METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
+        }
+    }
+
+    fn document(&self, uri: &Uri) -> Result<&Document, Refused> {
+        let missing = || Refused::new(codes::REQUEST_FAILED, format!("the text {} is not open", uri.as_str()));
+        self.documents.get(uri).ok_or_else(missing)
+    }
+}
+
+/// The abilities that the server declares.
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities {
+        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(TextDocumentSyncSaveOptions::Supported(true)),
+            ..TextDocumentSyncOptions::default()
+        })),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+            ..CodeActionOptions::default()
+        })),
+        document_formatting_provider: Some(OneOf::Left(true)),
+        semantic_tokens_provider: Some(
+            SemanticTokensOptions {
+                legend: tokens::legend(),
+                full: Some(SemanticTokensFullOptions::Bool(true)),
+                ..SemanticTokensOptions::default()
+            }
+            .into(),
+        ),
+        ..ServerCapabilities::default()
+    }
+}
+
+/// The parameters of a request.
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refused> {
+    serde_json::from_value(params).map_err(|error| Refused::new(codes::INVALID_PARAMS, error.to_string()))
+}
+
+fn written(result: impl Serialize) -> Result<Value, Refused> {
+    serde_json::to_value(result).map_err(|error| Refused::new(codes::INTERNAL_ERROR, error.to_string()))
+}
+
+/// The value, or `None` after a panic: a fault in one request is not the end of the others. They
+/// change nothing that a panic could leave half done.
+fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
