@@ -78,6 +78,7 @@
 #[cfg(feature = "reports")]
 mod bench;
 mod boundary;
+pub mod editor;
 mod error;
 pub mod errors;
 #[cfg(feature = "reports")]

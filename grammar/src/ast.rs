@@ -369,6 +369,15 @@ pub struct Expr {
     pub kind: ExprKind,
     /// Its place in the source.
     pub span: Span,
+    /// Its place without the parentheses around it.
+    pub own: Span,
+}
+
+impl Expr {
+    /// An expression without parentheses around it.
+    pub fn new(kind: ExprKind, span: Span) -> Expr {
+        Expr { kind, span, own: span }
+    }
 }
 
 /// The forms of expressions.

@@ -150,7 +150,7 @@ impl<'s> Builder<'s> {
     /// Adds a node. The deepest of its operands is `below` deep.
     fn node(&mut self, kind: ExprKind, below: u32, l: u32, r: u32) -> E {
         let depth = self.check_depth(below + 1, l, r);
-        E { id: self.exprs.push(Expr { kind, span: span(l, r) }), depth, compared: None }
+        E { id: self.exprs.push(Expr::new(kind, span(l, r))), depth, compared: None }
     }
 
     /// Reports a piece that is deeper than the limit, once; counting then starts over.

@@ -13,6 +13,7 @@ mod highlight;
 mod hints;
 mod layout;
 mod lexer;
+mod names;
 pub mod print;
 mod read;
 mod report;
@@ -22,7 +23,8 @@ pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Severity, Style};
 pub use format::format;
 pub use highlight::{Highlight, highlight};
 pub use layout::Lines;
-pub use read::{is_unfinished, parse, parse_input, parse_module};
+pub use names::{Occurrence, Role, occurrences};
+pub use read::{is_unfinished, parse, parse_input, parse_module, recover_module};
 pub use source::{Part, Source};
 
 /// The limit on the depth of an expression, counted in operators, calls and parentheses. The stages

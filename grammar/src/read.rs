@@ -15,7 +15,7 @@ use crate::layout::{Lines, arrange_from};
 use crate::lexer::{Tok, Token};
 use crate::parser::PieceParser;
 use crate::report::{Errors, Place, report, unexpected};
-use crate::{MAX_SOURCE, codes};
+use crate::{MAX_ERRORS, MAX_SOURCE, codes};
 
 /// Reads a source file. If there are errors, returns all independent ones in source order.
 pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
@@ -28,14 +28,32 @@ pub fn parse(source: &str) -> Result<File, Vec<Diagnostic>> {
 /// next module. The bytes before are the files read so far, so that a place in the source tells the
 /// file. If there are errors, returns all independent ones; the module then has no functions.
 pub fn parse_module(source: &str, start: usize, file: &mut File) -> Result<ModuleId, Vec<Diagnostic>> {
+    let functions = file.functions.len();
+    let (module, errors) = recover_module(source, start, file);
+    if errors.is_empty() {
+        return Ok(module);
+    }
+    file.functions.truncate(functions);
+    file.modules[module].uses.clear();
+    Err(errors)
+}
+
+/// The same, except that errors keep out only the statements, functions and `use`s that they are
+/// in; all functions, where one is too deep or there are more errors than are reported.
+pub fn recover_module(source: &str, start: usize, file: &mut File) -> (ModuleId, Vec<Diagnostic>) {
     let module = file.modules.push(Module { start: start as u32, uses: vec![] });
     let at = Start { byte: start, module, exprs: std::mem::take(&mut file.exprs) };
     let ((functions, uses), Builder { exprs, errors, .. }) = read(source, at, |reader| reader.file());
     file.exprs = exprs;
-    errors.finish()?;
-    file.functions.extend(functions);
+    let errors = errors.finish().err().unwrap_or_default();
     file.modules[module].uses = uses;
-    Ok(module)
+    // Whoever walks through the functions relies on the limit of their depth. Errors beyond the
+    // limit are not known, so that any of these may be deeper.
+    let too_deep = errors.len() >= MAX_ERRORS || errors.iter().any(|error| error.code == codes::TOO_DEEP);
+    if !too_deep {
+        file.functions.extend(functions);
+    }
+    (module, errors)
 }
 
 /// Reads text typed at a prompt. If there are errors, returns all independent ones in source order.

@@ -189,21 +189,20 @@ fn names(file: &File, result: ast::ExprId) -> Vec<Option<String>> {
 fn type_of(file: &mut File, value: &Array, span: Span) -> Type {
     let name = value.dtype().name();
     let dtype = ast::Dtype::ALL.into_iter().find(|dtype| dtype.name() == name).unwrap_or(ast::Dtype::F32);
-    let shape = value.shape().iter().map(|n| file.exprs.push(ast::Expr { kind: ExprKind::Int(*n as u64), span }));
+    let shape = value.shape().iter().map(|n| file.exprs.push(ast::Expr::new(ExprKind::Int(*n as u64), span)));
     Type { dtype, shape: shape.collect(), span }
 }
 
 /// The names that a `let` binds, as the result of a function.
 fn result(file: &mut File, one: &Let) -> ast::ExprId {
-    let mut name =
-        |name: &Name| file.exprs.push(ast::Expr { kind: ExprKind::Name(name.text.clone()), span: name.span });
+    let mut name = |name: &Name| file.exprs.push(ast::Expr::new(ExprKind::Name(name.text.clone()), name.span));
     match one.names().as_slice() {
         [one] => name(one),
         names => {
             let parts: Vec<_> = names.iter().map(|one| name(one)).collect();
             let ends = |names: &[&Name]| Some((names.first()?.span.start, names.last()?.span.end));
             let (start, end) = ends(names).unwrap_or_default();
-            file.exprs.push(ast::Expr { kind: ExprKind::Tuple(parts), span: Span { start, end } })
+            file.exprs.push(ast::Expr::new(ExprKind::Tuple(parts), Span { start, end }))
         }
     }
 }

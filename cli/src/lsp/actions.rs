@@ -8,7 +8,6 @@ use super::diagnostics;
 use super::documents::{Document, Documents};
 
 /// The fixes of the errors and warnings that touch a range.
-#[expect(clippy::mutable_key_type, reason = "the protocol's type of edits has URIs as keys")]
 pub fn of(documents: &Documents, document: &Document, range: lsp_types::Range) -> Vec<CodeActionOrCommand> {
     let wanted = document.lines.bytes(&document.text, range);
     let (_, reports) = diagnostics::reports(documents, document);
@@ -22,12 +21,11 @@ pub fn of(documents: &Documents, document: &Document, range: lsp_types::Range) -
         }
         let edit = |(bytes, new): &(std::ops::Range<usize>, String)| TextEdit::new(document.range(bytes), new.clone());
         let edits: Vec<TextEdit> = report.suggestion.iter().map(edit).collect();
-        let changes = HashMap::from([(document.uri.clone(), edits)]);
         let title = report.help.clone().unwrap_or_else(|| format!("fix: {}", report.message));
         actions.push(CodeActionOrCommand::CodeAction(CodeAction {
             title,
             kind: Some(CodeActionKind::QUICKFIX),
-            edit: Some(WorkspaceEdit::new(changes)),
+            edit: Some(WorkspaceEdit::new(HashMap::from([(document.uri.clone(), edits)]))),
             is_preferred: Some(true),
             ..CodeAction::default()
         }));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fuseloop::editor::Names;
 use fuseloop::{Errors, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
 use lsp_types::{TextDocumentContentChangeEvent, Uri};
 
@@ -49,6 +50,20 @@ impl Document {
     /// The range of bytes of the text.
     pub fn range(&self, bytes: &std::ops::Range<usize>) -> lsp_types::Range {
         self.lines.range(&self.text, bytes)
+    }
+
+    /// The byte at a position.
+    pub fn byte(&self, position: lsp_types::Position) -> usize {
+        self.lines.byte(&self.text, position)
+    }
+
+    /// The word of letters, digits and `_` that a byte stands in or right after.
+    pub fn word(&self, at: usize) -> Option<&str> {
+        let within = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (before, after) = self.text.split_at_checked(at)?;
+        let start = before.rfind(|c| !within(c)).map_or(0, |last| last + 1);
+        let end = at + after.find(|c| !within(c)).unwrap_or(after.len());
+        self.text.get(start..end).filter(|word| !word.is_empty())
     }
 
     /// The name that errors use for the text.
@@ -99,6 +114,14 @@ impl Documents {
         match &document.path {
             Some(path) => Program::parse_with(document.source(), &Files::new(self, path)),
             None => Program::parse(document.source()),
+        }
+    }
+
+    /// The names of a text and of the files that it uses.
+    pub fn names(&self, document: &Document) -> Names {
+        match &document.path {
+            Some(path) => Names::new(document.source(), Some(&Files::new(self, path))),
+            None => Names::new(document.source(), None),
         }
     }
 

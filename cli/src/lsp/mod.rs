@@ -6,11 +6,14 @@
 //! is left to answer, so that fast typing is checked once and not for each key.
 
 mod actions;
+mod completion;
 mod diagnostics;
 mod documents;
 mod formatting;
+mod hover;
 mod positions;
 mod server;
+mod symbols;
 mod tokens;
 mod transport;
 mod uris;

@@ -6,10 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 
 use lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, DidChangeTextDocumentParams,
-    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, OneOf, PublishDiagnosticsParams,
-    SemanticTokens, SemanticTokensFullOptions, SemanticTokensOptions, SemanticTokensParams, ServerCapabilities,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CompletionOptions,
+    CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
+    DocumentFormattingParams, DocumentSymbolParams, HoverProviderCapability, OneOf, PublishDiagnosticsParams,
+    ReferenceParams, RenameParams, SemanticTokens, SemanticTokensFullOptions, SemanticTokensOptions,
+    SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Document, Documents};
 use super::transport::{Message, codes, send};
-use super::{actions, diagnostics, formatting, tokens};
+use super::{actions, completion, diagnostics, formatting, hover, symbols, tokens};
 use crate::failure::Failure;
 
 /// The reason why a request has no result.
@@ -243,6 +245,43 @@ impl<'w, W: Write> Server<'w, W> {
                 let data = tokens::of(self.document(&params.text_document.uri)?);
                 written(SemanticTokens { result_id: None, data })
             }
+            "textDocument/documentSymbol" => {
+                let params: DocumentSymbolParams = read(params)?;
+                let document = self.document(&params.text_document.uri)?;
+                written(symbols::outline(&self.documents.names(document), document))
+            }
+            "textDocument/definition" | "textDocument/documentHighlight" | "textDocument/hover" => {
+                let at: TextDocumentPositionParams = read(params)?;
+                let document = self.document(&at.text_document.uri)?;
+                let names = self.documents.names(document);
+                match method {
+                    "textDocument/definition" => {
+                        written(symbols::definition(&self.documents, &names, document, at.position))
+                    }
+                    "textDocument/documentHighlight" => written(symbols::highlights(&names, document, at.position)),
+                    _ => {
+                        let program = self.documents.program(document).ok();
+                        written(hover::of(&names, program.as_ref(), document, at.position))
+                    }
+                }
+            }
+            "textDocument/completion" => {
+                let CompletionParams { text_document_position: at, .. } = read(params)?;
+                let document = self.document(&at.text_document.uri)?;
+                written(completion::of(&self.documents.names(document), document, at.position))
+            }
+            "textDocument/references" => {
+                let ReferenceParams { text_document_position: at, context, .. } = read(params)?;
+                let document = self.document(&at.text_document.uri)?;
+                let (names, declared) = (self.documents.names(document), context.include_declaration);
+                written(symbols::references(&self.documents, &names, document, at.position, declared))
+            }
+            "textDocument/rename" => {
+                let RenameParams { text_document_position: at, new_name, .. } = read(params)?;
+                let document = self.document(&at.text_document.uri)?;
+                let edits = symbols::rename(&self.documents.names(document), document, at.position, &new_name);
+                written(edits.map_err(|why| Refused::new(codes::REQUEST_FAILED, why))?)
+            }
             _ => Err(Refused::new(codes::METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
         }
     }
@@ -275,6 +314,13 @@ fn capabilities() -> ServerCapabilities {
             }
             .into(),
         ),
+        document_symbol_provider: Some(OneOf::Left(true)),
+        definition_provider: Some(OneOf::Left(true)),
+        references_provider: Some(OneOf::Left(true)),
+        document_highlight_provider: Some(OneOf::Left(true)),
+        rename_provider: Some(OneOf::Left(true)),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        completion_provider: Some(CompletionOptions::default()),
         ..ServerCapabilities::default()
     }
 }

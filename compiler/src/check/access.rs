@@ -128,7 +128,7 @@ impl Checker<'_> {
     /// The span of a subscript that adds an axis in NumPy, if `item` is one.
     fn new_axis(&self, item: &Item) -> Option<Span> {
         let Item::At(at) = item else { return None };
-        let ast::Expr { kind: ExprKind::Name(name), span } = self.ast(*at) else { return None };
+        let ast::Expr { kind: ExprKind::Name(name), span, .. } = self.ast(*at) else { return None };
         (["None", "newaxis"].contains(&name.as_str()) && self.scope.get(name).is_none()).then_some(*span)
     }
 

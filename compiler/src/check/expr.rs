@@ -55,7 +55,7 @@ impl<'a> Checker<'a> {
     }
 
     fn expr_inner(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
-        let ast::Expr { kind, span } = self.ast(id);
+        let ast::Expr { kind, span, .. } = self.ast(id);
         let here = Here { span: *span, guard };
         match kind {
             ExprKind::Int(_) | ExprKind::Float(_) => self.literal(id, want, guard),

@@ -232,7 +232,7 @@ impl<'a> Checker<'a> {
     /// The values of an expression where there may be several, with the types that their context
     /// wants, as far as there are any.
     pub(super) fn several(&mut self, id: ast::ExprId, wants: &[Option<Dtype>], guard: GuardId) -> Option<Vec<ExprId>> {
-        let ast::Expr { kind, span } = self.ast(id);
+        let ast::Expr { kind, span, .. } = self.ast(id);
         let want = match wants {
             [want] => *want,
             _ => None,
@@ -456,7 +456,7 @@ impl<'a> Checker<'a> {
 
     /// A call: of a function of the program, or else of the language.
     pub(super) fn call(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<Vec<ExprId>> {
-        let ast::Expr { kind: ExprKind::Call { callee, args }, span } = self.ast(id) else { return None };
+        let ast::Expr { kind: ExprKind::Call { callee, args }, span, .. } = self.ast(id) else { return None };
         let here = Here { span: *span, guard };
         self.expect_function(callee)?;
         let number = match self.meaning(&callee.text) {

@@ -136,7 +136,7 @@ impl Checker<'_> {
     /// A number or a named constant of the type that its context wants.
     pub(super) fn literal(&mut self, id: ast::ExprId, want: Option<Dtype>, guard: GuardId) -> Option<ExprId> {
         let dtype = want.unwrap_or_else(|| self.default_dtype(id));
-        let ast::Expr { kind, span } = self.ast(id);
+        let ast::Expr { kind, span, .. } = self.ast(id);
         let here = Here { span: *span, guard };
         let float = |text: &str| Scalar::parse(dtype, text).filter(|_| dtype.is_float());
         let value = match kind {

@@ -169,7 +169,7 @@ pub fn check_gradient(file: &File, entry: &str, of: &[String]) -> Result<Checked
     let value = function.result;
     let kind = ast::ExprKind::Derivative(ast::Derivative { of, value, changes: None });
     let span = file.exprs[value].span;
-    function.result = file.exprs.push(ast::Expr { kind, span });
+    function.result = file.exprs.push(ast::Expr::new(kind, span));
     function.results = None;
     function.decorators.clear();
     while names.contains(&function.name.text) {
@@ -230,6 +230,19 @@ pub fn check_instances(file: &File) -> Result<Vec<Instances>, Vec<Diagnostic>> {
         }
     }
     if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
+/// The function of a program that a name means in one of its files, by its number.
+pub fn function_named(file: &File, module: ModuleId, name: &str) -> Option<usize> {
+    match Modules::new(file, &mut vec![]).find(module, name) {
+        Meaning::Function(number) => Some(number),
+        Meaning::Nothing | Meaning::Clash(_) => None,
+    }
+}
+
+/// The names of the program's functions that a file can call.
+pub fn callable(file: &File, module: ModuleId) -> BTreeSet<String> {
+    Modules::new(file, &mut vec![]).visible(module).map(str::to_owned).collect()
 }
 
 /// Checks that files define each name once, and have the functions that are picked from them.

@@ -138,7 +138,7 @@ fn condition(requirement: &Requirement, text: &impl Fn(&Size) -> String) -> Stri
 
 impl Slot {
     /// A parameter or result of a type.
-    pub(super) fn new(checked: &Checked, name: &str, ty: &Type) -> Slot {
+    pub fn new(checked: &Checked, name: &str, ty: &Type) -> Slot {
         let shape = ty.shape.iter().map(|n| size_text(checked, n)).collect();
         Slot { name: name.to_owned(), dtype: ty.dtype, shape }
     }

@@ -2,6 +2,7 @@
 
 mod client;
 mod hostile;
+mod names;
 
 use client::Client;
 use serde_json::{Value, json};

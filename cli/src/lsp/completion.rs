@@ -1,0 +1,47 @@
+//! Completion: names of the function, functions of the program and of the language, keywords.
+
+use std::collections::BTreeSet;
+
+use fuseloop::editor::{Names, Role};
+use fuseloop::reference::{self, Kind};
+use lsp_types::{CompletionItem, CompletionItemKind, Documentation, Position};
+
+use super::documents::Document;
+
+/// The words that may stand at a position; the editor picks those that fit the letters before it.
+pub fn of(names: &Names, document: &Document, position: Position) -> Vec<CompletionItem> {
+    let at = document.byte(position);
+    let mut seen = BTreeSet::new();
+    let mut items = vec![];
+    let mut add = |label: &str, kind, detail: Option<String>, about: &str| {
+        if !label.is_empty() && seen.insert(label.to_owned()) {
+            items.push(CompletionItem {
+                label: label.to_owned(),
+                kind: Some(kind),
+                detail,
+                documentation: (!about.is_empty()).then(|| Documentation::String(about.to_owned())),
+                ..CompletionItem::default()
+            });
+        }
+    };
+    let inside = names.functions().find(|function| function.bytes.start <= at && at <= function.bytes.end);
+    for one in names.all().iter().filter(|one| one.role != Role::Function) {
+        let place = one.span.start as usize;
+        if inside.as_ref().is_some_and(|function| function.bytes.contains(&place)) && place < at {
+            add(&one.text, CompletionItemKind::VARIABLE, None, "");
+        }
+    }
+    for function in names.callable() {
+        add(&function.name, CompletionItemKind::FUNCTION, Some(function.signature), &function.comment);
+    }
+    for entry in reference::ENTRIES {
+        let kind = match entry.kind {
+            Kind::Scalar | Kind::Whole | Kind::Reducer => CompletionItemKind::FUNCTION,
+            Kind::Conversion => CompletionItemKind::TYPE_PARAMETER,
+            Kind::Constant => CompletionItemKind::CONSTANT,
+            Kind::Keyword => CompletionItemKind::KEYWORD,
+        };
+        add(entry.name(), kind, Some(entry.signature.to_owned()), entry.about);
+    }
+    items
+}

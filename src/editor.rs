@@ -1,0 +1,162 @@
+//! The names of a text that is being written, for editors: errors in some functions keep out no
+//! others.
+
+use std::ops::Range;
+
+use compiler::check::{Slot, check, function_named};
+use grammar::ast::{File, Function, ModuleId, Span};
+pub use grammar::{Occurrence, Role};
+
+use crate::link::link_uses;
+use crate::{Loader, Signature, Source, boundary};
+
+/// The functions and names of a text, with those of the files that it uses.
+///
+/// ```
+/// use fuseloop::editor::Names;
+///
+/// let names = Names::new("fn f(x: f32[n]) = x + x\nfn g(x: f32[n]) = ", None);
+/// let x = names.at(5).expect("the parameter");
+/// assert_eq!((x.text.as_str(), names.same(&x).len()), ("x", 3));
+/// assert_eq!(names.type_of(&x).as_deref(), Some("f32[n]"));
+/// ```
+#[derive(Debug, Default)]
+pub struct Names {
+    source: Source,
+    file: File,
+}
+
+/// A function where it stands.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// The place of its name.
+    pub at: Range<usize>,
+    /// All of it.
+    pub bytes: Range<usize>,
+    /// Its signature as it is written.
+    pub signature: String,
+    /// The comment in the lines right above it.
+    pub comment: String,
+}
+
+fn bytes(span: Span) -> Range<usize> {
+    span.start as usize..span.end as usize
+}
+
+impl Names {
+    /// Reads a text and the files that it uses; errors are left to
+    /// [`Program::parse_with`](crate::Program::parse_with).
+    pub fn new(source: impl Into<Source>, loader: Option<&dyn Loader>) -> Names {
+        let mut source = source.into();
+        let read = || {
+            let mut file = File::default();
+            grammar::recover_module(&source.text, 0, &mut file);
+            // Files that cannot be read have no names.
+            _ = link_uses(&mut source, loader, &mut file);
+            Ok(Names { file, source: std::mem::take(&mut source) })
+        };
+        boundary::enter(|_| (), read).unwrap_or_default()
+    }
+
+    /// The text, with the files that it uses.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The functions of the text.
+    pub fn functions(&self) -> impl Iterator<Item = Declared> {
+        self.file.own().map(|function| self.declared(function))
+    }
+
+    /// The names of all functions of the program that the text can call.
+    pub fn callable(&self) -> Vec<Declared> {
+        let names = compiler::check::callable(&self.file, ModuleId::PROGRAM);
+        names.iter().filter_map(|name| self.function(name)).collect()
+    }
+
+    /// The function of the program that a name means in the text.
+    pub fn function(&self, name: &str) -> Option<Declared> {
+        let number = function_named(&self.file, ModuleId::PROGRAM, name)?;
+        Some(self.declared(&self.file.functions[number]))
+    }
+
+    fn declared(&self, function: &Function) -> Declared {
+        let written = self.source.text.get(bytes(function.signature)).unwrap_or_default();
+        let start = function.decorators.first().map_or(function.span.start, |first| first.span.start) as usize;
+        let bytes_of = start..function.span.end as usize;
+        let before = self.source.text.get(..start).unwrap_or_default();
+        let above = before.rsplit('\n').skip(1).map(str::trim).take_while(|line| line.starts_with('#'));
+        let mut lines: Vec<&str> = above.map(|line| line.trim_start_matches('#').trim_start()).collect();
+        lines.reverse();
+        Declared {
+            name: function.name.text.clone(),
+            at: bytes(function.name.span),
+            bytes: bytes_of,
+            signature: written.to_owned(),
+            comment: lines.join("\n"),
+        }
+    }
+
+    /// All names in the functions of the text.
+    pub fn all(&self) -> Vec<Occurrence> {
+        let mut all: Vec<Occurrence> =
+            self.file.own().flat_map(|function| grammar::occurrences(&self.file, function)).collect();
+        let picks = self.file.modules.get(ModuleId::PROGRAM).into_iter().flat_map(|module| &module.uses);
+        all.extend(picks.flat_map(|one| &one.names).map(|name| Occurrence {
+            text: name.text.clone(),
+            span: name.span,
+            role: Role::Function,
+            declared: None,
+        }));
+        all
+    }
+
+    /// The name at a byte of the text, or right before it.
+    pub fn at(&self, at: usize) -> Option<Occurrence> {
+        self.all().into_iter().find(|one| (one.span.start as usize..=one.span.end as usize).contains(&at))
+    }
+
+    /// Where a name is declared: a range of [`Names::source`]. `None` for those of the language.
+    pub fn declaration(&self, one: &Occurrence) -> Option<Range<usize>> {
+        one.declared.map(bytes).or_else(|| Some(self.function(&one.text)?.at))
+    }
+
+    /// All places in the text where the same name stands, in order.
+    pub fn same(&self, one: &Occurrence) -> Vec<Range<usize>> {
+        let is = |other: &Occurrence| {
+            other.text == one.text && (other.role, one.role) == (Role::Function, Role::Function)
+                || other.text == one.text && other.declared.is_some() && other.declared == one.declared
+        };
+        let mut same: Vec<Range<usize>> =
+            self.all().iter().filter(|other| is(other)).map(|other| bytes(other.span)).collect();
+        same.sort_by_key(|place| place.start);
+        same.dedup();
+        same
+    }
+
+    /// The checked signature of a function of the text that has no errors.
+    pub fn signature(&self, name: &str) -> Option<Signature> {
+        let checked = boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()?;
+        Some(Signature::new(&checked))
+    }
+
+    /// The type of a parameter or `let`, as the source would write it, if its function has no
+    /// errors.
+    pub fn type_of(&self, one: &Occurrence) -> Option<String> {
+        let declared = one.declared?;
+        let function = self.file.own().find(|f| f.span.start <= declared.start && declared.end <= f.span.end)?;
+        let name = &function.name.text;
+        let checked = boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()?;
+        if one.role == Role::Parameter {
+            let param = checked.params.iter().find(|param| param.name == one.text)?;
+            return Some(Slot::new(&checked, &one.text, &param.ty).ty());
+        }
+        let statement = function.lets.iter().find(|one| one.names().iter().any(|name| name.span == declared))?;
+        let within = |start: u32, end: u32| statement.span.start <= start && end <= statement.span.end;
+        let of = |name: &Option<String>| name.as_deref() == Some(one.text.as_str());
+        let value = checked.exprs.values().find(|e| of(&e.name) && within(e.origin.start, e.origin.end))?;
+        Some(Slot::new(&checked, &one.text, &value.ty).ty())
+    }
+}
