@@ -1,6 +1,7 @@
 //! The names of a text that is being written, for editors: errors in some functions keep out no
 //! others.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use compiler::check::{Slot, check, function_named};
@@ -73,7 +74,13 @@ impl Names {
     /// The names of all functions of the program that the text can call.
     pub fn callable(&self) -> Vec<Declared> {
         let names = compiler::check::callable(&self.file, ModuleId::PROGRAM);
-        names.iter().filter_map(|name| self.function(name)).collect()
+        // A name of the text itself means that one, which is looked up faster.
+        let own: BTreeMap<&str, &Function> = self.file.own().map(|one| (one.name.text.as_str(), one)).collect();
+        let found = |name: &String| match own.get(name.as_str()) {
+            Some(function) => Some(self.declared(function)),
+            None => self.function(name),
+        };
+        names.iter().filter_map(found).collect()
     }
 
     /// The function of the program that a name means in the text.

@@ -62,7 +62,7 @@ pub struct Server<'w, W> {
     unchecked: BTreeSet<String>,
 }
 
-/// What is to be done after a message.
+/// The step after a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     GoOn,

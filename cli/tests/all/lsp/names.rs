@@ -1,4 +1,4 @@
-//! What names mean: outline, definitions, references, rename, hover and completion.
+//! The meaning of names: outline, definitions, references, rename, hover and completion.
 
 use std::fs;
 
