@@ -75,7 +75,7 @@ impl Reverse<'_, '_> {
             return Some(factor);
         }
         let axes: Vec<IndexId> = own.iter().copied().filter(|index| free.contains(index)).collect();
-        let outside = self.outside_of(&axes, Here { guard, ..here });
+        let outside = self.outside_of(|index| axes.contains(index), Here { guard, ..here });
         let of = Share { of: Part::Whole, value: factor, context: context.to_vec(), guard };
         let value = self.leave(&of, factor, &axes, outside);
         let mut place = Place::new(BTreeMap::new(), outside.guard, outside);
@@ -87,10 +87,10 @@ impl Reverse<'_, '_> {
     }
 
     /// A place outside of the branches that depend on some indices.
-    fn outside_of(&self, indices: &[IndexId], here: Here) -> Here {
+    pub fn outside_of(&self, is_one: impl Fn(&IndexId) -> bool, here: Here) -> Here {
         let depends = |guard: &GuardId| {
             let condition = self.branches.get(guard).map(|(condition, _)| self.checker.arena.free(*condition));
-            condition.is_some_and(|free| free.iter().any(|index| indices.contains(index)))
+            condition.is_some_and(|free| free.iter().any(&is_one))
         };
         let outermost = self.checker.arena.guards(here.guard).filter(depends).last();
         Here { guard: outermost.map_or(here.guard, |guard| self.checker.arena.out.guards[guard]), ..here }

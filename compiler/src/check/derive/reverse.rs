@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use grammar::ast::Span;
-use ir::checked::{Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
+use ir::checked::{Checked, Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, ReduceOp};
 
@@ -179,7 +179,10 @@ impl<'c, 'a> Reverse<'c, 'a> {
     /// The place of what is computed for a node.
     pub fn here(&self, id: ExprId) -> Here {
         let Expr { origin, guard, .. } = self.checker.arena.out.exprs[id];
-        Here { span: Span { start: origin.start, end: origin.end }, guard }
+        let here = Here { span: Span { start: origin.start, end: origin.end }, guard };
+        // A branch that depends on other indices was left where these were solved for.
+        let (stays, open) = (self.around(id), &self.checker.arena.ends.open);
+        self.outside_of(|index| !stays.contains(index) && !open.contains(index), here)
     }
 
     /// Whether a node depends on one that the derivative is in.
@@ -254,20 +257,20 @@ impl<'c, 'a> Reverse<'c, 'a> {
     /// A share outside the branches that its node does not stand in: it is 0 where they are not
     /// taken. So is a sum, which goes over elements of all branches that depend on its indices.
     pub fn leave(&mut self, share: &Share, mut value: ExprId, over: &[IndexId], here: Here) -> ExprId {
-        let guards: Vec<GuardId> = self.checker.arena.guards(share.guard).collect();
-        for guard in guards {
-            let Some((condition, holds)) = self.branches.get(&guard).copied() else { continue };
-            let free = self.checker.arena.free(condition);
-            let mentions = free.iter().any(|index| over.contains(index));
-            // A condition on other indices has been left where those were summed over.
-            let bound = |index: &IndexId| share.context.contains(index) || self.checker.arena.ends.open.contains(index);
-            if !free.iter().all(bound) {
+        let bound = |index: &IndexId| share.context.contains(index) || self.checker.arena.ends.open.contains(index);
+        // A condition on other indices has been left where those were summed over.
+        let is_left = |guard: &GuardId| {
+            let condition = self.branches.get(guard).map(|(condition, _)| self.checker.arena.free(*condition));
+            condition.is_some_and(|free| !free.iter().all(bound))
+        };
+        let around: Vec<GuardId> = self.checker.arena.guards(share.guard).filter(|guard| !is_left(guard)).collect();
+        for (k, guard) in around.iter().enumerate() {
+            let Some((condition, holds)) = self.branches.get(guard).copied() else { continue };
+            let mentions = self.checker.arena.free(condition).iter().any(|index| over.contains(index));
+            if self.checker.arena.out.within(here.guard, *guard) && !mentions {
                 continue;
             }
-            let outer = self.checker.arena.out.guards[guard];
-            if self.checker.arena.out.within(here.guard, guard) && !mentions {
-                continue;
-            }
+            let outer = around.get(k + 1).copied().unwrap_or(Checked::TOP);
             value = self.checker.only_if(condition, value, holds, Here { guard: outer, ..here });
         }
         value
@@ -307,8 +310,9 @@ impl<'c, 'a> Reverse<'c, 'a> {
             // Bits are integers on one side, which have no derivative.
             Kind::Bitcast(_) => {}
             Kind::If { condition, then, otherwise } => {
+                let own = self.checker.arena.out.exprs[id].guard;
                 for (branch, holds) in [(then, true), (otherwise, false)] {
-                    self.branch(branch, (condition, holds), derivative, context, here);
+                    self.branch((branch, own), (condition, holds), derivative, context, here);
                 }
             }
             Kind::Access { array, at } => {
@@ -383,10 +387,10 @@ impl<'c, 'a> Reverse<'c, 'a> {
         false
     }
 
-    /// Gives a branch of an `if` its share.
+    /// Gives a branch of an `if`, which stands in `own`, its share.
     fn branch(
         &mut self,
-        branch: ExprId,
+        (branch, own): (ExprId, GuardId),
         (condition, holds): (ExprId, bool),
         value: ExprId,
         context: &[IndexId],
@@ -394,8 +398,8 @@ impl<'c, 'a> Reverse<'c, 'a> {
     ) {
         let guard = self.checker.arena.out.exprs[branch].guard;
         // The branch of the `if` that the value stands in, unless it was computed before.
-        let inside = |guard: &GuardId| self.checker.arena.out.guards[*guard] == here.guard;
-        let within = self.checker.is_inside(guard, here.guard);
+        let inside = |guard: &GuardId| self.checker.arena.out.guards[*guard] == own;
+        let within = self.checker.is_inside(guard, own);
         match within.then(|| self.checker.arena.guards(guard).find(inside)).flatten() {
             Some(outermost) => {
                 self.branches.insert(outermost, (condition, holds));

@@ -305,6 +305,10 @@ pub const RECURRENCES: &[&str] = &[
      sum(y * y) }",
     "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
      sum(y * f64(iota(m))) }",
+    // Whole arrays in branches that depend on other indices.
+    "fn f(x: f64[n, m]) = sum(median(if x > 1 then x * x else sin(x), axis = 1))",
+    "fn f(x: f64[n, m]) = sum(median(if reshape(iota(m * n), n, m) <= 1 then x - 1 else x, axis = 0) ^ 2)",
+    "fn f(x: f64[n, m]) = sum(max(if isinf(x) then 1.5 else select(x > 1, x, 2 * x * x), axis = 1))",
     "fn f(x: f64[n]) { let y = loop s = x, i < 2 {
         let rec y[t < n] = if t == 0 then s[t] else s[t] * y[t - 1] + x[t]
         y * s }
