@@ -173,6 +173,13 @@ impl Checker<'_> {
         self.arena.node(Kind::If { condition, then, otherwise }, Type::scalar(self.arena.dtype(value)), here)
     }
 
+    /// The place of arithmetic on a value in a branch, which may have conditions of its own
+    /// that read elements inside only there.
+    pub(super) fn in_branch_of(&self, value: ExprId, here: Here) -> Here {
+        let guard = self.arena.out.exprs[value].guard;
+        if self.is_inside(guard, here.guard) { Here { guard, ..here } } else { here }
+    }
+
     /// The condition and the value of an expression that is 0 otherwise.
     pub(super) fn selected_part(&self, id: ExprId) -> Option<(ExprId, bool, ExprId)> {
         match self.arena.out.exprs[id].kind {

@@ -59,7 +59,8 @@ impl Checker<'_> {
         if let Some((condition, holds, inner)) = self.selected_part(value)
             && is_same(condition)
         {
-            let sum = self.sum(Body { over, filter, value: inner }, here)?;
+            let within = self.in_branch_of(inner, here);
+            let sum = self.sum(Body { over, filter, value: inner }, within)?;
             return Some(self.only_if(condition, sum, holds, here));
         }
         if filter.is_none()

@@ -54,7 +54,8 @@ impl Checker<'_> {
     /// A change after a slope. Where there is no change, the slope may have no value.
     pub(super) fn follow(&mut self, slope: Slope, change: ExprId, here: Here) -> ExprId {
         if let Some((condition, holds, inner)) = self.selected_part(change) {
-            let inner = self.follow(slope, inner, here);
+            let within = self.in_branch_of(inner, here);
+            let inner = self.follow(slope, inner, within);
             return self.only_if(condition, inner, holds, here);
         }
         match slope {

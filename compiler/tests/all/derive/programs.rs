@@ -305,6 +305,11 @@ pub const RECURRENCES: &[&str] = &[
      sum(y * y) }",
     "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
      sum(y * f64(iota(m))) }",
+    // Conditions that read elements which only some of the elements that are derived in have.
+    "fn f(x: f64[n, m]) where n > 3 { let a[i < n - 2, j] = sum[r < 3](x[i + r, j])
+     let b = x * x - sin(x)
+     let y[i, j] = if a[i, j] < 5 then b[i, j] * x[i + 1, j] else b[i + 1, j]
+     sum(y * y) }",
     // Whole arrays in branches that depend on other indices.
     "fn f(x: f64[n, m]) = sum(median(if x > 1 then x * x else sin(x), axis = 1))",
     "fn f(x: f64[n, m]) = sum(median(if reshape(iota(m * n), n, m) <= 1 then x - 1 else x, axis = 0) ^ 2)",
