@@ -128,7 +128,7 @@ impl Reverse<'_, '_> {
         for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
             let guard = self.checker.arena.out.exprs[at[axis]].guard;
             let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });
-            let condition = self.only_inside(condition, guard, here);
+            let condition = self.only_inside(condition, (share, guard), here);
             keys.push(condition);
         }
         if !conditions.is_empty() || !keys.is_empty() {
@@ -140,9 +140,8 @@ impl Reverse<'_, '_> {
 
     /// A condition that is looked at only in the branch that it stands in, and does not hold
     /// outside: its subscripts may be inside only there.
-    fn only_inside(&mut self, mut condition: ExprId, guard: GuardId, here: Here) -> ExprId {
-        let around: Vec<GuardId> = self.checker.arena.guards(guard).collect();
-        for guard in around {
+    fn only_inside(&mut self, mut condition: ExprId, (share, guard): (&Share, GuardId), here: Here) -> ExprId {
+        for guard in self.branches_of(share, guard) {
             let Some((taken, holds)) = self.branches.get(&guard).copied() else { continue };
             if self.checker.arena.out.within(here.guard, guard) {
                 break;

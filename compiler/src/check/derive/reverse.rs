@@ -254,16 +254,21 @@ impl<'c, 'a> Reverse<'c, 'a> {
         arena.bounded_by(&indices)
     }
 
+    /// The branches around a place that count for a share, the innermost first. Conditions on other
+    /// indices have been left where those were summed over.
+    pub fn branches_of(&self, share: &Share, guard: GuardId) -> Vec<GuardId> {
+        let bound = |index: &IndexId| share.context.contains(index) || self.checker.arena.ends.open.contains(index);
+        let counts = |guard: &GuardId| {
+            let condition = self.branches.get(guard).map(|(condition, _)| self.checker.arena.free(*condition));
+            condition.is_none_or(|free| free.iter().all(bound))
+        };
+        self.checker.arena.guards(guard).filter(counts).collect()
+    }
+
     /// A share outside the branches that its node does not stand in: it is 0 where they are not
     /// taken. So is a sum, which goes over elements of all branches that depend on its indices.
     pub fn leave(&mut self, share: &Share, mut value: ExprId, over: &[IndexId], here: Here) -> ExprId {
-        let bound = |index: &IndexId| share.context.contains(index) || self.checker.arena.ends.open.contains(index);
-        // A condition on other indices has been left where those were summed over.
-        let is_left = |guard: &GuardId| {
-            let condition = self.branches.get(guard).map(|(condition, _)| self.checker.arena.free(*condition));
-            condition.is_some_and(|free| !free.iter().all(bound))
-        };
-        let around: Vec<GuardId> = self.checker.arena.guards(share.guard).filter(|guard| !is_left(guard)).collect();
+        let around = self.branches_of(share, share.guard);
         for (k, guard) in around.iter().enumerate() {
             let Some((condition, holds)) = self.branches.get(guard).copied() else { continue };
             let mentions = self.checker.arena.free(condition).iter().any(|index| over.contains(index));
