@@ -12,7 +12,7 @@ use super::super::reduce::Body;
 use super::super::reducers::reducer;
 use super::copy::Place;
 use super::leaders::Running;
-use super::reverse::{Part, Reverse};
+use super::reverse::{Part, Reverse, Share};
 use super::table::Slope;
 
 impl Checker<'_> {
@@ -227,7 +227,11 @@ impl Reverse<'_, '_> {
         derivative: ExprId,
         context: &[IndexId],
     ) -> Option<()> {
-        let here = self.here(id);
+        // Elements at other values of the index may be in no branch that depends on it.
+        let within = self.here(id);
+        let here = self.outside_of(|index| *index == prefix.of, within);
+        let share = Share { of: Part::Whole, value: derivative, context: context.to_vec(), guard: within.guard };
+        let derivative = self.leave(&share, derivative, &[prefix.of], here);
         match monoid {
             Monoid::Sum => {}
             Monoid::Max | Monoid::Min => {

@@ -311,6 +311,9 @@ pub const RECURRENCES: &[&str] = &[
      let y[i, j] = if a[i, j] < 5 then b[i, j] * x[i + 1, j] else b[i + 1, j]
      sum(y * y) }",
     "fn f(x: f64[n], k: i64[n]) = sum((if x > 1 then x[k] * x else x) ^ 2)",
+    "fn f(x: f64[n], a: f64[n]) {
+     let y[i] = if a[i] < 1 then sum[r <= i](x[r]) * max[r <= i](x[r]) else prod[r < i](x[r])
+     sum(y * y) }",
     // Whole arrays in branches that depend on other indices.
     "fn f(x: f64[n, m]) = sum(median(if x > 1 then x * x else sin(x), axis = 1))",
     "fn f(x: f64[n, m]) = sum(median(if reshape(iota(m * n), n, m) <= 1 then x - 1 else x, axis = 0) ^ 2)",
