@@ -13,7 +13,12 @@
 pub mod abi;
 #[cfg(any(feature = "gpu", feature = "objects"))]
 mod c_words;
+#[cfg(any(feature = "gpu", not(target_family = "wasm")))]
 mod call;
+#[cfg(not(target_family = "wasm"))]
+pub mod cpu;
+#[cfg(target_family = "wasm")]
+#[path = "cpu/left_out.rs"]
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod cuda;
@@ -25,6 +30,7 @@ mod pages;
 #[cfg(feature = "gpu")]
 pub mod ptx;
 mod settings;
+#[cfg(any(feature = "gpu", not(target_family = "wasm")))]
 mod slots;
 
 pub use pages::zeroed_words;

@@ -4,6 +4,7 @@ use std::alloc::Layout;
 
 /// Allocations of at least this many bytes ask for huge pages: a page fault costs about the same
 /// for any page size, and random accesses miss the TLB less often.
+#[cfg(any(target_os = "linux", test))]
 const LARGE: usize = 4 << 20;
 
 /// Asks for huge pages for memory that we own and have not touched yet.

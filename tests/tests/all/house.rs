@@ -22,6 +22,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     ("fuseloop", &["grammar", "ir", "compiler", "schedule", "interp", "backends", "files", "reports"], &[]),
     // `fuseloop fuzz` runs the tester, which imports every stage.
     ("cli", &["fuseloop", "fuzzing"], &[]),
+    ("playground", &["fuseloop"], &[]),
     ("bench", &["fuseloop"], &[]),
     ("bench-gpu", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "schedule", "interp", "backends", "fuseloop", "fuzzing", "emulator"], &[]),
