@@ -103,7 +103,7 @@ function inputs() {
     input.addEventListener("input", () => {
       state.sizes[name] = input.valueAsNumber;
       parameters.querySelectorAll("input").forEach((other) => {
-        if (!(other.name in state.given)) other.value = argument(other.parameter, state.sizes);
+        if (!(`${other.name}: ${other.parentElement.title}` in state.given)) other.value = argument(other.parameter, state.sizes);
       });
       later();
     });
@@ -111,9 +111,11 @@ function inputs() {
   }
   for (const parameter of signature.params) {
     const { name, dtype, shape } = parameter;
-    const input = element("input", { name, parameter, value: state.given[name] ?? argument(parameter, state.sizes) });
-    input.addEventListener("input", () => (state.given[name] = input.value));
     const type = shape.length ? `${dtype}[${shape.join(", ")}]` : dtype;
+    // An argument for a parameter of the same name does not fit another type.
+    const key = `${name}: ${type}`;
+    const input = element("input", { name, parameter, value: state.given[key] ?? argument(parameter, state.sizes) });
+    input.addEventListener("input", () => (state.given[key] = input.value));
     parameters.append(element("label", { title: type }, `${name} `, input));
   }
 }
