@@ -808,24 +808,29 @@ def near(bound, why):
 
 def trained(x, label, first1, first2, steps, rate, noise, seed):
     """Descends by the slopes of the mean cross entropy, with noise of NumPy's own."""
-    own = np.random.default_rng(seed)
+    own, losses = np.random.default_rng(seed), []
     p = [first1.astype(float), np.zeros(first1.shape[1]), first2.astype(float), np.zeros(first2.shape[1])]
     for _ in range(steps):
         inputs = (x + noise * own.standard_normal(x.shape)) / 16
         hidden = relu(inputs @ p[0] + p[1])
+        losses.append(cross_entropy(hidden @ p[2] + p[3], label))
         dz = softmax(hidden @ p[2] + p[3])
         dz[np.arange(len(x)), label] -= 1
         dz /= len(x)
         back = (dz @ p[2].T) * (hidden > 0)
         slopes = inputs.T @ back, back.sum(axis=0), hidden.T @ dz, dz.sum(axis=0)
         p = [one - rate * slope for one, slope in zip(p, slopes)]
-    return tuple(p)
+    return *p, np.array(losses)
+
+
+def learnt(x, label, steps, rate, seed):
+    own = np.random.default_rng(seed)
+    first = math.sqrt(2 / 64) * own.standard_normal((64, 64)), math.sqrt(2 / 64) * own.standard_normal((64, 10))
+    return trained(x, label, *first, steps, rate, 3.2, seed)
 
 
 def train_digits(train_x, train_label, x, label, steps, rate, seed):
-    own = np.random.default_rng(seed)
-    first = math.sqrt(2 / 64) * own.standard_normal((64, 64)), math.sqrt(2 / 64) * own.standard_normal((64, 10))
-    weights = trained(train_x, train_label, *first, steps, rate, 3.2, seed)
+    *weights, _ = learnt(train_x, train_label, steps, rate, seed)
     share = (digits_logits(x, *weights).argmax(axis=1) == label).mean()
     assert share > 0.75, "NumPy does not learn to read"
     return share
@@ -852,7 +857,9 @@ def char_loss(text, w, u, v):
 def char_trained(text, w0, u0, v0, steps, rate):
     """Descends by back-propagation through time."""
     w, u, v = (x.astype(float) for x in (w0, u0, v0))
+    losses = []
     for _ in range(steps):
+        losses.append(char_loss(text, w, u, v))
         s = char_states(text, w, u)
         dz = softmax(s[1:] @ v)
         dz[np.arange(len(text) - 1), text[1:]] -= 1
@@ -866,13 +873,17 @@ def char_trained(text, w0, u0, v0, steps, rate):
             if t:
                 ds[t - 1] += da @ u.T
         w, u, v = w - rate * dw, u - rate * du, v - rate * dv
-    return w, u, v
+    return w, u, v, np.array(losses)
+
+
+def char_first(seed):
+    own = np.random.default_rng(seed)
+    return 0.3 * own.standard_normal((27, 32)), 0.15 * own.standard_normal((32, 32)), 0.3 * own.standard_normal((32, 27))
 
 
 def char_rnn(steps, rate, seed):
-    own = np.random.default_rng(seed)
-    first = 0.3 * own.standard_normal((27, 32)), 0.15 * own.standard_normal((32, 32)), 0.3 * own.standard_normal((32, 27))
-    last = char_trained(RHYME, *first, steps, rate)
+    first = char_first(seed)
+    *last, _ = char_trained(RHYME, *first, steps, rate)
     right = (char_scores(RHYME, *last)[:-1].argmax(axis=1) == RHYME[1:]).mean()
     assert right > 0.9, "NumPy does not learn the rhyme"
     return char_loss(RHYME, *first), char_loss(RHYME, *last), right
@@ -897,6 +908,10 @@ def logistic_fit(x, label, steps):
     for _ in range(steps):
         w = w - np.linalg.solve(logistic_hessian(w, x), logistic_slope(w, x, label))
     return w, abs(logistic_slope(w, x, label)).max()
+
+
+def logistic_curve(x, label, steps):
+    return np.array([logistic_loss(logistic_fit(x, label, t)[0], x, label) for t in range(steps)])
 
 
 def oscillator_swing(k, count, dt):
@@ -933,6 +948,11 @@ def oscillator_fit(seen, dt, start, steps):
     return k, oscillator_misfit(k, seen, dt)
 
 
+def oscillator_curve(k, count, dt, start, steps):
+    seen = oscillator_swing(k, count, dt)
+    return np.log10([oscillator_fit(seen, dt, start, t)[1] for t in range(steps)])
+
+
 def case(file, function, inputs, reference, within=EXACT, free=False):
     return file, function, inputs, reference, within, free
 
@@ -940,6 +960,8 @@ def case(file, function, inputs, reference, within=EXACT, free=False):
 mlp = lambda x, w1, b1, w2, b2: abs(x) @ abs(w1) + abs(b1)
 weights = digits_data("w1", "b1", "w2", "b2")
 image = digits_data("x")
+
+digit_steps = dict(x=digits_data("train_x")["train_x"][:200], label=digits_data("train_label")["train_label"][:200], rate=np.float32(0.5), seed=np.int64(2))
 
 # file, function, arguments for each size, NumPy's answer, what may differ and why, whether a contraction takes part
 CASES = [
@@ -1180,6 +1202,9 @@ CASES = [
          [dict(**{name: data[:200] for name, data in digits_data("train_x", "train_label", "x", "label").items()},
                steps=np.int64(30), rate=np.float32(0.5), seed=np.int64(2))],
          train_digits, near(0.12, "NumPy draws other weights and other noise; six seeds are 0.09 apart"), free=True),
+    case("train_digits", "learnt", [dict(**digit_steps, steps=np.int64(0))], learnt, near(2, "NumPy draws other weights"), free=True),
+    case("train_digits", "curve", [dict(**digit_steps, steps=np.int64(30))], lambda **a: learnt(**a)[-1],
+         near(1.5, "NumPy draws other weights and other noise"), free=True),
     case("char_rnn", "rhyme", [{}], lambda: RHYME),
     *(case("char_rnn", name, [dict(text=rng.integers(0, 5, n), w=f32(5, 3), u=f32(3, 3), v=f32(3, 5)) for n in (2, 13, 53)], answer,
            near(2e-5, "a hundred roundings of scores of some units"), free=True)
@@ -1187,6 +1212,9 @@ CASES = [
     case("char_rnn", "trained",
          [dict(text=rng.integers(0, 5, n), w0=0.3 * f32(5, 3), u0=0.3 * f32(3, 3), v0=0.3 * f32(3, 5), steps=np.int64(k), rate=np.float32(0.1))
           for n, k in ((2, 1), (13, 0), (53, 5))], char_trained, near(2e-5, "a few hundred roundings of weights near 1"), free=True),
+    case("char_rnn", "first", [dict(seed=np.int64(1))], char_first, near(2.5, "NumPy draws other weights")),
+    case("char_rnn", "curve", [dict(steps=np.int64(100), rate=np.float32(0.5), seed=np.int64(1))],
+         lambda steps, rate, seed: char_trained(RHYME, *char_first(seed), steps, rate)[-1], near(1.5, "NumPy draws other weights"), free=True),
     case("char_rnn", "main", [dict(steps=np.int64(100), rate=np.float32(0.5), seed=np.int64(1))], char_rnn,
          near(0.3, "NumPy draws other weights"), free=True),
     *(case("logistic", name, [dict(w=f64(d), x=f64(n, d), label=rng.random(n), **more) for n, d, more in shapes], answer,
@@ -1198,6 +1226,8 @@ CASES = [
           ("solved", ((50, 2, dict(g=f64(2))), (101, 4, dict(g=f64(4)))),
            lambda w, x, label, g: np.linalg.solve(logistic_hessian(w, x), g)))),
     case("logistic", "fit", [dict(x=f64(n, 3), label=rng.random(n), steps=np.int64(6)) for n in (60, 201)], logistic_fit,
+         near(1e-12, "the same"), free=True),
+    case("logistic", "curve", [dict(x=f64(n, 3), label=rng.random(n), steps=np.int64(6)) for n in (60, 201)], logistic_curve,
          near(1e-12, "the same"), free=True),
     case("oscillator", "swing", [dict(k=np.array([2, 0.3]), count=np.int64(n), dt=np.float64(0.05)) for n in (0, 1, 200)],
          oscillator_swing, near(1e-12, "a few roundings a step of places that are 1 at most")),
@@ -1211,6 +1241,9 @@ CASES = [
     case("oscillator", "found",
          [dict(k=np.array([2, 0.3]), count=np.int64(200), dt=np.float64(0.05), start=np.array([1.5, 0.1]), steps=np.int64(9))],
          lambda k, count, dt, start, steps: (k, 0), near(1e-12, "the method of Gauss and Newton has come there")),
+    case("oscillator", "curve",
+         [dict(k=np.array([2, 0.3]), count=np.int64(200), dt=np.float64(0.05), start=np.array([1.5, 0.1]), steps=np.int64(6))],
+         oscillator_curve, near(1e-6, "logarithms of misfits down to 1e-5")),
     case("digits", "logits", [dict(**image, **weights)], digits_logits,
          rounds(2 * 64 + 5, "two products", lambda x, **w: mlp(x / 16, **w) @ abs(w["w2"]) + abs(w["b2"])), free=True),
     case("digits", "classify", [dict(**image, **weights)], lambda **a: digits_logits(**a).argmax(axis=1), free=True),

@@ -31,6 +31,7 @@ grammar::codes! {
     CSV_ROWS = 326, "a table with rows of different lengths";
     PNG = 327, "not a picture as .png";
     UNWRITABLE_SHAPE = 328, "a shape that a format does not have";
+    ONLY_WRITTEN = 329, "a format that is written and not read";
     VALUE_FORM = 330, "not a value for this parameter";
     VALUE_RANGE = 331, "a number that the parameter's type does not hold";
     VALUE_SHAPE = 332, "an invalid shape";

@@ -127,6 +127,8 @@ pub enum Fault {
     },
     /// It is not a picture, or a damaged one.
     Png(String),
+    /// Files of the format are written and not read.
+    OnlyWritten,
     /// The format has no such type.
     UnwritableDtype(Dtype, Format),
     /// The format has no array with this number of axes.
@@ -228,6 +230,7 @@ impl Fault {
             Fault::Cell { .. } => codes::CSV_CELL,
             Fault::Row { .. } => codes::CSV_ROWS,
             Fault::Png(_) => codes::PNG,
+            Fault::OnlyWritten => codes::ONLY_WRITTEN,
             Fault::UnwritableDtype(..) => codes::UNWRITABLE_DTYPE,
             Fault::UnwritableRank(..) | Fault::UnwritableShape(..) => codes::UNWRITABLE_SHAPE,
             Fault::WrittenTwice(_) => codes::WRITTEN_TWICE,
@@ -249,7 +252,7 @@ impl Fault {
 
     fn help(&self, file: &str) -> Option<String> {
         Some(match self {
-            Fault::UnknownFormat => "give a name that ends in .npy, .npz, .safetensors, .csv or .png".to_owned(),
+            Fault::UnknownFormat => "give a name that ends in .npy, .npz, .safetensors, .csv, .png or .svg".to_owned(),
             Fault::NotNpy | Fault::NpyVersion(..) => "write it with numpy.save(file, array)".to_owned(),
             Fault::Dtype { remedy, .. } => (*remedy).to_owned(),
             Fault::Zip(_) | Fault::ZipMethod(_) => {
@@ -258,6 +261,7 @@ impl Fault {
             Fault::KeyNeeded(names) => format!("say which: {file}:{}", names.first()?),
             Fault::KeyUnused(key) => format!("leave `:{key}` out"),
             Fault::UnwritableDtype(_, Format::Png) => "make the result u8, or save it to a .npy file".to_owned(),
+            Fault::OnlyWritten => "save the array to a .npy file, and read that".to_owned(),
             Fault::UnwritableDtype(..) => "save it to a .safetensors file".to_owned(),
             Fault::UnwritableRank(_, Format::Png) | Fault::UnwritableShape(_, Format::Png) => {
                 "a picture has the shape [height, width], or [height, width, 1 to 4] in colour".to_owned()
@@ -324,6 +328,7 @@ impl fmt::Display for Fault {
                 write!(f, "line {line} has {}, the first row has {expected}", cells(*found))
             }
             Fault::Png(what) => write!(f, "not a picture: {what}"),
+            Fault::OnlyWritten => f.write_str("a plot shows an array, it does not hold it"),
             Fault::UnwritableDtype(dtype, Format::Png) => write!(f, "the .png format has no {dtype}"),
             Fault::UnwritableDtype(dtype, _) => write!(f, "the .npy and .npz formats have no {dtype}"),
             Fault::UnwritableRank(rank, format) => {

@@ -1,5 +1,5 @@
-//! Array files: `.npy`, `.npz`, `.safetensors`, tables as `.csv`, pictures as `.png`, and `.npy` on
-//! standard input and output.
+//! Array files: `.npy`, `.npz`, `.safetensors`, tables as `.csv`, pictures as `.png`, `.npy` on
+//! standard input and output, and plots as `.svg`, which are only written.
 //!
 //! Files are treated as hostile. Nothing in them is evaluated, and their claims alone allocate no
 //! memory: the allocations are bounded by the file's size (for deflated data, 1,032 times its
@@ -15,6 +15,7 @@ mod error;
 mod npy;
 mod picture;
 mod place;
+mod plot;
 mod safetensors;
 mod save;
 mod zip;
@@ -88,7 +89,7 @@ pub fn open(place: &Place, dtype: Option<Dtype>, allocate: Allocate) -> Result<S
 /// As [`open`].
 pub fn names(place: &Place) -> Result<Vec<String>, FileError> {
     let names = || match (place.path(), place.format()) {
-        (None, _) | (_, Format::Npy | Format::Csv | Format::Png) => Ok(vec![]),
+        (None, _) | (_, Format::Npy | Format::Csv | Format::Png | Format::Svg) => Ok(vec![]),
         (Some(path), Format::Npz) => {
             let (mut file, length) = regular(path)?;
             Ok(members(&zip::Directory::read(&mut file, length)?))
@@ -210,6 +211,7 @@ fn find(place: &Place, dtype: Option<Dtype>) -> Result<(Layout, Content), Fault>
     }
     let (mut file, length) = regular(path)?;
     match place.format() {
+        Format::Svg => Err(Fault::OnlyWritten),
         Format::Csv => {
             let array = csv::read(file, dtype)?;
             Ok((Layout::native(array.dtype(), array.shape()), Content::Table(array)))

@@ -30,14 +30,17 @@ pub enum Format {
     Csv,
     /// One array of `u8` or `u16`: the rows of a picture.
     Png,
+    /// Lines through the elements of one array. It is written, not read.
+    Svg,
 }
 
-const ENDINGS: [(&str, Format); 5] = [
+const ENDINGS: [(&str, Format); 6] = [
     (".npz", Format::Npz),
     (".safetensors", Format::Safetensors),
     (".npy", Format::Npy),
     (".csv", Format::Csv),
     (".png", Format::Png),
+    (".svg", Format::Svg),
 ];
 
 impl Format {
@@ -45,7 +48,7 @@ impl Format {
     pub fn has_names(self) -> bool {
         match self {
             Format::Npz | Format::Safetensors => true,
-            Format::Npy | Format::Csv | Format::Png => false,
+            Format::Npy | Format::Csv | Format::Png | Format::Svg => false,
         }
     }
 

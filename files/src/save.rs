@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use super::error::{Fault, FileError};
 use super::place::{Format, Place};
 use super::zip::Packing;
-use super::{csv, npy, picture, safetensors, zip};
+use super::{csv, npy, picture, plot, safetensors, zip};
 
 /// Writes arrays to files, with NaNs as in [`Array::canonical_nan`](ir::Array::canonical_nan).
 /// Arrays for the same `.npz` or `.safetensors` file are written to it together. Existing files are
@@ -107,7 +107,7 @@ fn group<'a, T>(arrays: &'a [(Place, T)], of: impl Fn(&T) -> (Dtype, usize)) -> 
         let (dtype, rank) = of(array);
         let writable = match place.format() {
             Format::Npy | Format::Npz => dtype != Dtype::Bf16,
-            Format::Safetensors | Format::Csv => true,
+            Format::Safetensors | Format::Csv | Format::Svg => true,
             Format::Png => matches!(dtype, Dtype::U8 | Dtype::U16),
         };
         if !writable {
@@ -116,14 +116,17 @@ fn group<'a, T>(arrays: &'a [(Place, T)], of: impl Fn(&T) -> (Dtype, usize)) -> 
         let has_rank = match place.format() {
             Format::Npy | Format::Npz | Format::Safetensors => true,
             Format::Csv => rank <= 2,
+            Format::Svg => rank == 1 || rank == 2,
             Format::Png => rank == 2 || rank == 3,
         };
         if !has_rank {
             return failed(Fault::UnwritableRank(rank, place.format()));
         }
         let key = match (place.format(), place.key()) {
-            (Format::Npy | Format::Csv | Format::Png, None) => "",
-            (Format::Npy | Format::Csv | Format::Png, Some(key)) => return failed(Fault::KeyUnused(key.to_owned())),
+            (Format::Npy | Format::Csv | Format::Png | Format::Svg, None) => "",
+            (Format::Npy | Format::Csv | Format::Png | Format::Svg, Some(key)) => {
+                return failed(Fault::KeyUnused(key.to_owned()));
+            }
             (_, None) => return failed(Fault::KeyName(String::new())),
             // As in NumPy, the array has this name, and the part of the archive is `key.npy`.
             (Format::Npz, Some(key)) => key.strip_suffix(".npy").unwrap_or(key),
@@ -162,6 +165,7 @@ impl Group<'_, ArrayRef<'_>> {
             }
             Format::Csv => self.arrays.iter().try_for_each(|(_, array)| csv::write(array, &mut to))?,
             Format::Png => self.arrays.iter().try_for_each(|(_, array)| picture::write(array, &mut to))?,
+            Format::Svg => self.arrays.iter().try_for_each(|(_, array)| plot::write(array, &mut to))?,
             Format::Npz => {
                 let mut archive = zip::Writer::new(&mut to, zip::LIMIT);
                 for (name, array) in &self.arrays {

@@ -97,7 +97,7 @@ pub const COMMANDS: [Command; 23] = [
     Command {
         name: "save",
         takes: "[NAME ...] FILE",
-        does: "writes values (.npy .npz .safetensors .csv .png), or the functions (.fl)",
+        does: "writes values (.npy .npz .safetensors .csv .png .svg), or the functions (.fl)",
         run: |repl, text| save(repl, text, false),
     },
     Command {
@@ -447,7 +447,7 @@ fn save(repl: &mut Repl, text: &str, over: bool) -> Result<String, Failure> {
         }
         Err(_) => {
             return Err(Failure::usage(
-                "values are saved as .npy, .npz, .safetensors, .csv or .png, all functions as .fl",
+                "values are saved as .npy, .npz, .safetensors, .csv, .png or .svg, all functions as .fl",
             ));
         }
     };

@@ -1,4 +1,4 @@
-//! `docs/pictures.md` shows what its commands draw, byte for byte. `UPDATE_DOCS=1` draws the
+//! `docs/pictures.md` and `docs/derivatives.md` show what their commands draw, byte for byte. `UPDATE_DOCS=1` draws the
 //! pictures again.
 
 use std::path::Path;
@@ -7,16 +7,18 @@ use std::process::Command;
 #[test]
 fn pictures_are_what_the_commands_draw() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = std::fs::read_to_string(root.join("docs/pictures.md")).unwrap();
+    let pages = ["pictures", "derivatives"];
+    let page = pages.map(|page| std::fs::read_to_string(root.join(format!("docs/{page}.md"))).unwrap()).concat();
     let folder = tempfile::tempdir().unwrap();
-    let commands: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("fuseloop ")).collect();
+    let commands = page.lines().filter_map(|line| line.strip_prefix("fuseloop run "));
+    let commands: Vec<&str> = commands.filter(|command| command.contains(" -o ")).collect();
     assert_eq!(commands.len(), page.matches("](pictures/").count());
     for command in commands {
         let (rest, name) = command.rsplit_once(' ').unwrap();
         assert!(page.contains(&format!("](pictures/{name})")), "{name} is not on the page");
         let drawn = folder.path().join(name);
         let mut run = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
-        let done = run.args(rest.split(' ')).arg(&drawn).current_dir(&root).output().unwrap();
+        let done = run.arg("run").args(rest.split(' ')).arg(&drawn).current_dir(&root).output().unwrap();
         assert!(done.status.success(), "{command}\n{}", String::from_utf8_lossy(&done.stderr));
         let (drawn, kept) = (std::fs::read(drawn).unwrap(), root.join("docs/pictures").join(name));
         if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -18,6 +18,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("sums.fl", "fn sums(x: f32[n, m]) = sum(x)\n"),
     ("bright.fl", "fn bright(image: u8[h, w]) = max(image)\n"),
     ("cube.fl", "fn cube(n: i64) { let y[i < n, j < n, k < n] = i + j + k; y }\n"),
+    ("squares.fl", "fn squares(n: i64) { let y[k < n] = k * k; y }\nfn twice(x: f64[n]) = 2 * x\n"),
     ("blend.fl", "fn blend(image: u8[h, w], by: f32) { let y[i, j] = u8(f32(image[i, j]) * by); y }\n"),
     ("prices.csv", "open,close\n10.5,11.25\n11.25,n/a\n"),
     ("whole.csv", "open,close\n10.5,11.25\n11.25,11.5\n"),

@@ -11,6 +11,7 @@ use super::*;
 mod csv;
 mod npy;
 mod picture;
+mod plot;
 mod safetensors;
 mod save;
 mod zip;
