@@ -3,8 +3,8 @@
 
 use std::io::Write;
 
-use ir::array::ArrayRef;
 use ir::Scalar;
+use ir::array::ArrayRef;
 use plotters::prelude::*;
 
 use super::error::Fault;
@@ -25,8 +25,7 @@ pub(super) fn write(array: &ArrayRef<'_>, to: &mut impl Write) -> Result<(), Fau
     let rows = array.shape().iter().rev().skip(1).product();
     let lines: Vec<Vec<Vec<Point>>> = (0..rows).map(|row| pieces(array, row * length, length)).collect();
     let mut picture = String::new();
-    draw(&lines, length, &mut picture)
-        .map_err(|_| Fault::UnwritableShape(array.shape().to_vec(), Format::Svg))?;
+    draw(&lines, length, &mut picture).map_err(|_| Fault::UnwritableShape(array.shape().to_vec(), Format::Svg))?;
     Ok(to.write_all(picture.as_bytes())?)
 }
 
