@@ -1,11 +1,12 @@
-//! The names of a text that is being written, for editors: errors in some functions keep out no
-//! others.
+//! The words and names of a text that is being written, for editors: errors in some functions keep
+//! out no others.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use compiler::check::{Slot, check, function_named};
 use grammar::ast::{File, Function, ModuleId, Span};
+use grammar::{Highlight, highlight};
 pub use grammar::{Occurrence, Role};
 
 use crate::link::link_uses;
@@ -40,6 +41,66 @@ pub struct Declared {
     pub signature: String,
     /// The comment in the lines right above it.
     pub comment: String,
+}
+
+/// The class of a word, by which editors colour it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// `fn`, `let`, `if` and their like.
+    Keyword,
+    /// `f32` and its like.
+    Type,
+    /// A name that is not called.
+    Variable,
+    /// The name of a function where it is defined.
+    Definition,
+    /// A function that is called.
+    Function,
+    /// A function of the language that is called.
+    Builtin,
+    /// `kernels` in `@kernels(1)`.
+    Decorator,
+    /// A number.
+    Number,
+    /// The path of a file, in quotes.
+    Text,
+    /// An operator or punctuation.
+    Operator,
+    /// From `#` to the end of the line.
+    Comment,
+}
+
+/// The words of a text that have a class, in order.
+///
+/// ```
+/// use fuseloop::editor::{Class, words};
+///
+/// let classes: Vec<Class> = words("exp(x)").into_iter().map(|(_, class)| class).collect();
+/// assert_eq!(classes, [Class::Builtin, Class::Variable]);
+/// ```
+pub fn words(text: &str) -> Vec<(Range<usize>, Class)> {
+    let words = highlight(text);
+    let word = |at: usize| words.get(at).and_then(|(span, _)| text.get(bytes(*span)));
+    let class = |at: usize, class: Highlight| {
+        let before = at.checked_sub(1).and_then(word);
+        Some(match class {
+            Highlight::Keyword => Class::Keyword,
+            Highlight::Type => Class::Type,
+            Highlight::Name if before == Some("fn") => Class::Definition,
+            Highlight::Name if before == Some("@") && word(at) == Some("kernels") => Class::Decorator,
+            Highlight::Name if word(at + 1) == Some("(") => {
+                let known = crate::reference::find(word(at).unwrap_or_default());
+                if known.iter().any(|entry| entry.kind.is_called()) { Class::Builtin } else { Class::Function }
+            }
+            Highlight::Name => Class::Variable,
+            Highlight::Number => Class::Number,
+            Highlight::Text => Class::Text,
+            Highlight::Mark => Class::Operator,
+            Highlight::Comment => Class::Comment,
+            Highlight::Bracket | Highlight::Wrong => return None,
+        })
+    };
+    words.iter().enumerate().filter_map(|(at, (span, one))| Some((bytes(*span), class(at, *one)?))).collect()
 }
 
 fn bytes(span: Span) -> Range<usize> {

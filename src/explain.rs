@@ -9,7 +9,7 @@ use interp::scalar::ARITHMETIC;
 use ir::SymbolId;
 use ir::checked::Checked;
 use ir::nest::{Program, Relation, Requirement};
-use reports::page;
+use reports::page::{self, Shade};
 use reports::roof::Roof;
 use schedule::{Machine, schedule};
 
@@ -38,7 +38,7 @@ pub struct Explanation {
     fused: Program,
     /// The device that it is for.
     machine: Machine,
-    /// The device's limits, if the kernels are for a GPU.
+    /// The limits of the device, if the kernels are for a GPU, or those that are given.
     roof: Option<Roof>,
 }
 
@@ -132,6 +132,39 @@ impl Explanation {
         Ok(self)
     }
 
+    /// The same for a machine with given limits: they are those of the roofline, and of the least
+    /// time of each kernel.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program, Roof};
+    ///
+    /// let program = Program::parse("fn scaled(x: f32[n]) = x * 2")?;
+    /// let machine = Roof { device: Some("a laptop".to_owned()), copy: 50.0, flops: 500.0 };
+    /// let explanation = program.main()?.explain(&Options::default(), &[("n", 1_000_000)])?.with_roof(machine);
+    /// assert!(explanation.to_string().contains("kernel 1 takes at least 160.0 us, for memory"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_roof(mut self, roof: Roof) -> Explanation {
+        self.roof = Some(roof);
+        self
+    }
+
+    /// The operations in the source, each with the kernel that computes it.
+    ///
+    /// ```
+    /// use fuseloop::{Options, Program};
+    ///
+    /// let program = Program::parse("fn share(x: f32[n]) = x / sum(x)")?;
+    /// let explanation = program.main()?.explain(&Options::default(), &[])?;
+    /// let kernels: Vec<usize> = explanation.shades().iter().map(|shade| shade.kernel).collect();
+    /// assert_eq!(kernels, [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shades(&self) -> Vec<Shade<'_>> {
+        page::shades(&self.report)
+    }
+
     /// The report as data.
     pub(crate) fn report(&self) -> &Report {
         &self.report
@@ -174,11 +207,18 @@ impl Explanation {
         reports::explain::json(&self.source, &self.report, self.roof.as_ref())
     }
 
-    /// The report as a self-contained HTML page. Its roofline is that of the GPU, or of this
-    /// machine's processor, which takes part of a second to measure.
+    /// The report as a self-contained HTML page. Its roofline is that of the machine that was
+    /// given, of the GPU, or of this machine's processor, which takes part of a second to measure.
     pub fn to_html(&self) -> String {
         let roof = self.roof.clone().or_else(roof::of_cpu);
         page::explain(&self.source, &self.report, roof.as_ref())
+    }
+
+    /// The same without the head, as a part of a page that has the style sheet of reports
+    /// (`reports/src/page/style.css`).
+    pub fn to_html_part(&self) -> String {
+        let roof = self.roof.clone().or_else(roof::of_cpu);
+        page::explain_part(&self.source, &self.report, roof.as_ref())
     }
 
     /// The operations and the flows between them, grouped by kernel: a graph for Graphviz.

@@ -146,6 +146,10 @@ pub use program::{Emit, Errors, Function, Program, UnknownFunction, format};
 pub use render::{Part, Report, Severity, Source, Style};
 #[cfg(feature = "reports")]
 pub use reports::bench::{Benchmark, Measured, Measurement};
+#[cfg(feature = "reports")]
+pub use reports::page::Shade;
+#[cfg(feature = "reports")]
+pub use reports::roof::Roof;
 #[cfg(feature = "repl")]
 pub use session::{Outcome, Session, SessionError};
 pub use warnings::Warnings;

@@ -1,6 +1,6 @@
 //! Semantic tokens: the class of each word.
 
-use fuseloop::{Highlight, highlight};
+use fuseloop::editor::{Class, words};
 use lsp_types::{SemanticToken, SemanticTokenModifier, SemanticTokenType, SemanticTokensLegend};
 
 use super::documents::Document;
@@ -28,38 +28,33 @@ pub fn legend() -> SemanticTokensLegend {
     SemanticTokensLegend { token_types: TYPES.to_vec(), token_modifiers: modifiers }
 }
 
+/// The type of a class, and its modifiers as bits: a declaration, and a part of the language.
+fn token(class: Class) -> (SemanticTokenType, u32) {
+    match class {
+        Class::Keyword => (SemanticTokenType::KEYWORD, 0),
+        Class::Type => (SemanticTokenType::TYPE, 0),
+        Class::Variable => (SemanticTokenType::VARIABLE, 0),
+        Class::Definition => (SemanticTokenType::FUNCTION, 1),
+        Class::Function => (SemanticTokenType::FUNCTION, 0),
+        Class::Builtin => (SemanticTokenType::FUNCTION, 2),
+        Class::Decorator => (SemanticTokenType::DECORATOR, 0),
+        Class::Number => (SemanticTokenType::NUMBER, 0),
+        Class::Text => (SemanticTokenType::STRING, 0),
+        Class::Operator => (SemanticTokenType::OPERATOR, 0),
+        Class::Comment => (SemanticTokenType::COMMENT, 0),
+    }
+}
+
 /// The words of a text, each relative to the one before, as the protocol writes them.
 pub fn of(document: &Document) -> Vec<SemanticToken> {
     let text = document.text.as_str();
-    let words = if text.len() > MAX_TEXT { vec![] } else { highlight(text) };
-    let word = |at: usize| words.get(at).and_then(|(span, _)| text.get(span.start as usize..span.end as usize));
+    let words = if text.len() > MAX_TEXT { vec![] } else { words(text) };
     let mut tokens = vec![];
     let mut cursor = Cursor::new(text);
     let (mut line, mut character) = (0, 0);
-    for (at, (span, class)) in words.iter().enumerate() {
-        let name = word(at).unwrap_or_default();
-        let before = at.checked_sub(1).and_then(word);
-        let called = matches!(word(at + 1), Some("("));
-        let (kind, modifiers) = match class {
-            Highlight::Keyword => (SemanticTokenType::KEYWORD, 0),
-            Highlight::Type => (SemanticTokenType::TYPE, 0),
-            Highlight::Name if before == Some("fn") => (SemanticTokenType::FUNCTION, 1),
-            Highlight::Name if before == Some("@") && name == "kernels" => (SemanticTokenType::DECORATOR, 0),
-            Highlight::Name => {
-                let known = fuseloop::reference::find(name);
-                let builtin = called && known.iter().any(|entry| entry.kind.is_called());
-                match called {
-                    true => (SemanticTokenType::FUNCTION, if builtin { 2 } else { 0 }),
-                    false => (SemanticTokenType::VARIABLE, 0),
-                }
-            }
-            Highlight::Number => (SemanticTokenType::NUMBER, 0),
-            Highlight::Text => (SemanticTokenType::STRING, 0),
-            Highlight::Mark => (SemanticTokenType::OPERATOR, 0),
-            Highlight::Comment => (SemanticTokenType::COMMENT, 0),
-            Highlight::Bracket | Highlight::Wrong => continue,
-        };
-        let (start, end) = (cursor.position(span.start as usize), cursor.position(span.end as usize));
+    for (place, class) in words {
+        let (kind, modifiers) = token(class);
+        let (start, end) = (cursor.position(place.start), cursor.position(place.end));
         let Some(number) = TYPES.iter().position(|one| *one == kind).filter(|_| start.line == end.line) else {
             continue;
         };

@@ -41,6 +41,14 @@ struct View<'r> {
 }
 
 impl View<'_> {
+    fn new(report: &Report) -> View<'_> {
+        let mut homes = vec![0; report.operations.len()];
+        for (k, kernel) in report.after.kernels.iter().enumerate().rev() {
+            kernel.operations.iter().for_each(|operation| homes[operation.as_u32() as usize] = k);
+        }
+        View { report, homes }
+    }
+
     fn home(&self, operation: Option<&KernelId>) -> usize {
         operation.and_then(|o| self.homes.get(o.as_u32() as usize)).copied().unwrap_or(0)
     }
@@ -52,13 +60,19 @@ impl View<'_> {
 
 /// The page.
 pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
+    let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
+    page(&format!("{}: {before} kernels in {after}", report.function), &body(source, report, roof))
+}
+
+/// The same without the head, for a page of its own that has the style sheet.
+pub fn write_part(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
+    body(source, report, roof).into_string()
+}
+
+fn body(source: &Source, report: &Report, roof: Option<&Roof>) -> Markup {
     let (before, after) = (&report.before, &report.after);
-    let mut homes = vec![0; report.operations.len()];
-    for (k, kernel) in after.kernels.iter().enumerate().rev() {
-        kernel.operations.iter().for_each(|operation| homes[operation.as_u32() as usize] = k);
-    }
-    let view = View { report, homes };
-    let body = html! {
+    let view = View::new(report);
+    html! {
         h1 { code { (visible(&report.function)) } }
         p.faint { (one_line(&source.name)) ", passes: " (report.passes) (given(report)) }
         div.figures {
@@ -75,9 +89,11 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
             ))
             (figure("takes of memory", &peak(after), &format!("{} without fusion", peak(before))))
         }
-        h2 { "Source" }
-        p.faint { "Each operation has the colour of the kernel that computes it." }
-        (source::write(source, &shades(&view)))
+        section.shaded {
+            h2 { "Source" }
+            p.faint { "Each operation has the colour of the kernel that computes it." }
+            (source::write(source, &shades(report)))
+        }
         h2 { "Loops" }
         div.columns {
             div { p.faint { "Without fusion" } (kernels(report, before, |k| view.home(before.kernels[k].operations.first()))) }
@@ -91,8 +107,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         (blocks(report))
         h2 { "Roofline" }
         (roofline(report, roof))
-    };
-    page(&format!("{}: {} kernels in {}", report.function, before.kernels.len(), after.kernels.len()), &body)
+    }
 }
 
 /// The parts that the kernels run in, if that was requested.
@@ -126,10 +141,10 @@ fn names(kernel: &KernelReport) -> Vec<&str> {
 
 /// The spans of the source that are operations, without repetition: functions are inlined, so one
 /// span may be many operations.
-fn shades<'r>(view: &View<'r>) -> Vec<Shade<'r>> {
+pub fn shades(report: &Report) -> Vec<Shade<'_>> {
+    let view = View::new(report);
     let mut known = BTreeSet::new();
-    let operations =
-        view.report.operations.iter().filter(|(_, operation)| operation.origin.end > operation.origin.start);
+    let operations = report.operations.iter().filter(|(_, operation)| operation.origin.end > operation.origin.start);
     let once = operations.filter(|(_, operation)| known.insert((operation.origin.start, operation.origin.end)));
     let shade = once.map(|(id, operation)| Shade {
         start: operation.origin.start as usize,

@@ -20,7 +20,8 @@ use grammar::source::visible;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use bench::write as bench;
-pub use explain::write as explain;
+pub use explain::{shades, write as explain, write_part as explain_part};
+pub use source::Shade;
 
 /// The colours of kernels, which repeat.
 const COLOURS: usize = 8;

@@ -9,13 +9,16 @@ use maud::{Markup, html};
 use super::colour;
 
 /// A span of the text that is an operation of a kernel.
-pub(super) struct Shade<'r> {
-    /// In bytes.
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) kernel: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shade<'r> {
+    /// The first of its bytes.
+    pub start: usize,
+    /// The byte behind it.
+    pub end: usize,
+    /// The kernel, from 0; the first one, if several compute it.
+    pub kernel: usize,
     /// A description, shown on hovering.
-    pub(super) title: &'r str,
+    pub title: &'r str,
 }
 
 /// The text, line by line, and those parts from elsewhere that have operations.
