@@ -1,12 +1,14 @@
 // The page: a program, the report on it, and its results.
 
 import { Compiler } from "./compiler.js";
+import { Editor, characters, shaded } from "./editor.js";
+import { $, element, options } from "./elements.js";
+import { Inputs } from "./inputs.js";
 import { decoded, encoded } from "./link.js";
-import { argument, names } from "./sizes.js";
+import { shown } from "./results.js";
+import { Tour } from "./tour.js";
 
-const $ = (id) => document.getElementById(id);
-const compiler = new Compiler();
-const first = `fn softmax(x: f32[m]) -> f32[m] {
+const FIRST = `fn softmax(x: f32[m]) -> f32[m] {
     let e = exp(x - max(x))
     e / sum(e)
 }
@@ -16,221 +18,196 @@ fn main(x: f32[n, m]) -> f32[n, m] {
     y
 }
 `;
-const state = { want: "report", signatures: [], sizes: {}, given: {} };
+const WORDS = ["keyword", "type", "definition", "function", "builtin", "decorator", "number", "string", "operator", "comment"];
+const PANELS = ["report", "text", "results"];
+// Milliseconds within which results follow a slider.
+const LIVE = 500;
 
-// A new element. Texts are set as texts, and never parsed.
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
+const compiler = new Compiler();
+const editor = new Editor($("source"), $("paper"), () => edited());
+const inputs = new Inputs(() => edited(), () => live());
+const tour = new Tour(editor, program);
+const tabs = [...$("tabs").children];
+let want = "report";
+let changed = 0;
+let lasted = Infinity;
 
-function request(want) {
-  const sizes = Object.fromEntries(Object.entries(state.sizes).filter(([, value]) => Number.isInteger(value)));
-  const chosen = state.signatures.find(({ name }) => name === $("functions").value);
+function request(kind) {
   return {
-    source: $("source").value,
+    source: editor.text,
     function: $("functions").value || null,
-    // A name that the function has not would be an error.
-    sizes: Object.fromEntries(lengths(chosen).filter((name) => name in sizes).map((name) => [name, sizes[name]])),
-    arguments: Object.fromEntries([...$("arguments").querySelectorAll("input")].map((input) => [input.name, input.value])),
-    want,
+    sizes: inputs.sizes,
+    arguments: kind === "results" ? inputs.arguments : {},
+    machine: $("machines").value || null,
+    want: kind,
   };
 }
 
-function lengths(signature) {
-  return signature ? names(signature.params.flatMap(({ shape }) => shape)) : [];
+// Asks for what is to be shown, and shows it. Results are only asked for by hand.
+function edited() {
+  changed = performance.now();
+  ask(want === "results" ? "check" : want);
 }
 
-// Asks for what is to be shown, and shows it.
-async function update() {
-  const want = state.want === "results" ? "nests" : state.want;
-  show(await compiler.ask(request(want)), want);
-}
-
-async function run() {
+function run() {
   select("results");
-  $("text").textContent = "";
-  show(await compiler.ask(request("results")), "results");
+  $("results").replaceChildren(element("p", { className: "faint" }, "Running ..."));
+  ask("results");
 }
 
-function show(answer, want) {
+// A call that takes no time runs again with each argument that changes.
+function live() {
+  if (want === "results" && lasted < LIVE) ask("results");
+}
+
+async function ask(kind) {
+  const begin = changed;
+  const asked = compiler.ask(request(kind), kind === "results" ? inputs.files : {});
+  $("stop").disabled = false;
+  const answer = await asked;
   $("stop").disabled = !compiler.isBusy;
   if (!answer) return;
+  show(answer, kind);
+  if (kind === "report") {
+    // In the next frame it is on the screen.
+    requestAnimationFrame(() => setTimeout(() => performance.measure("report", { start: begin, end: performance.now() })));
+  }
+}
+
+function show(answer, kind) {
   if (answer.failure) {
     $("status").value = "";
     return problems([{ severity: "error", message: `The compiler failed: ${answer.failure}`, spans: [] }]);
   }
   const of = (type) => answer.lines.filter((line) => line.type === type);
+  const [words, about, machines, page, shades] = ["words", "function", "machines", "page", "shades"].map((type) => of(type)[0]);
   const wrong = of("diagnostic");
-  problems(wrong);
-  if (of("signature").length) functions(of("signature"));
+  const at = characters(editor.text);
+  const spans = (list) => list.map(([from, to]) => [at(from), at(to)]);
+  if (words) {
+    const classes = Map.groupBy(words.words, ([, , name]) => name);
+    editor.paint(WORDS.map((name) => [name, spans(classes.get(name) ?? [])]));
+  }
+  problems(wrong, at);
+  if (about) functions(of("signature"), about);
+  if (machines && !$("machines").length) options($("machines"), machines.names);
   $("status").value = `${answer.time.toFixed(0)} ms`;
-  if (want !== state.want || wrong.some(({ severity }) => severity === "error")) return;
-  const [page] = of("page");
-  if (page) $("page").srcdoc = page.html;
-  const texts = [
-    ...of("text").map(({ text }) => text),
-    ...of("printed").map(({ name, dtype, shape, text }) => `${name}: ${dtype}[${shape.join(", ")}]\n${text}\n`),
-  ];
-  if (texts.length) $("text").textContent = texts.join("\n");
+  if (kind === "results") lasted = answer.time;
+  if (kind !== want || wrong.some(({ severity }) => severity === "error")) return;
+  editor.paint(shaded((shades?.shades ?? []).map(([from, to, kernel]) => [at(from), at(to), kernel]), editor.text.length));
+  if (page) report(page.html);
+  const [text] = of("text");
+  if (text) $("text").textContent = text.text;
+  if (kind === "results") $("results").replaceChildren(...of("printed").map((one) => shown(one, answer.files)));
 }
 
-// The functions to choose from. If their signatures change, so do the inputs.
-function functions(signatures) {
-  const before = $("functions").value;
-  const same = JSON.stringify(signatures) === JSON.stringify(state.signatures);
-  if (same) return;
-  state.signatures = signatures;
-  $("functions").replaceChildren(...signatures.map(({ name }) => element("option", { value: name, textContent: name })));
-  const chosen = [before, "main"].find((name) => signatures.some((one) => one.name === name));
-  $("functions").value = chosen ?? signatures.at(-1).name;
-  inputs();
-  update();
+// The compiler has escaped all texts in the report.
+function report(html) {
+  $("report").replaceChildren(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
+  const figure = [...$("report").querySelectorAll(".figure")].find((one) => one.querySelector(".name").textContent === "kernels");
+  tour.see([".before", ".now"].map((part) => parseInt(figure.querySelector(part).textContent)));
 }
 
-// An input for each size and each parameter of the function.
-function inputs() {
-  const signature = state.signatures.find(({ name }) => name === $("functions").value);
-  if (!signature) return;
-  const [sizes, parameters] = [$("sizes"), $("arguments")];
-  const clear = (set) => set.querySelectorAll("label").forEach((label) => label.remove());
-  clear(sizes);
-  clear(parameters);
-  for (const name of lengths(signature)) {
-    state.sizes[name] ??= 64;
-    const input = element("input", { type: "number", min: 0, name, value: state.sizes[name] });
-    input.addEventListener("input", () => {
-      state.sizes[name] = input.valueAsNumber;
-      parameters.querySelectorAll("input").forEach((other) => {
-        if (!(`${other.name}: ${other.parentElement.title}` in state.given)) other.value = argument(other.parameter, state.sizes);
-      });
-      later();
-    });
-    sizes.append(element("label", {}, `${name} `, input));
-  }
-  for (const parameter of signature.params) {
-    const { name, dtype, shape } = parameter;
-    const type = shape.length ? `${dtype}[${shape.join(", ")}]` : dtype;
-    // An argument for a parameter of the same name does not fit another type.
-    const key = `${name}: ${type}`;
-    const input = element("input", { name, parameter, value: state.given[key] ?? argument(parameter, state.sizes) });
-    input.addEventListener("input", () => (state.given[key] = input.value));
-    parameters.append(element("label", { title: type }, `${name} `, input));
-  }
+// The functions to choose from, and the inputs of the one that the answer is about.
+function functions(signatures, { name, sizes }) {
+  const names = signatures.map((signature) => signature.name);
+  if (String(names) !== String([...$("functions").options].map(({ value }) => value))) options($("functions"), names);
+  $("functions").value = name;
+  inputs.show(signatures.find((signature) => signature.name === name), sizes);
 }
 
 // The errors and warnings, under the program and as lines in it.
-function problems(list) {
-  const source = $("source").value;
-  const bytes = new TextEncoder().encode(source);
-  const at = (byte) => new TextDecoder().decode(bytes.subarray(0, byte)).length;
-  const places = [];
+function problems(list, at) {
+  const places = { error: [], warning: [] };
   const items = list.map(({ severity, code, message, spans, help }) => {
     const own = spans.find(({ primary, file }) => primary && !file);
-    const place = own && { from: at(own.start), to: Math.max(at(own.end), at(own.start) + 1), severity };
-    if (place) places.push(place);
-    const button = element("button", { type: "button" }, `${own ? `${own.line}:${own.column}: ` : ""}${message}${code ? ` (${code})` : ""}`);
-    button.addEventListener("click", () => {
-      $("source").focus();
-      if (place) $("source").setSelectionRange(place.from, place.to);
-    });
-    const more = help ? [element("p", {}, `Help: ${help}`)] : [];
-    return element("li", { className: severity }, button, ...more);
+    const place = own && [at(own.start), Math.max(at(own.end), at(own.start) + 1)];
+    if (place) places[severity].push(place);
+    const text = `${own ? `${own.line}:${own.column}: ` : ""}${message}${code ? ` (${code})` : ""}`;
+    const button = element("button", { type: "button" }, text);
+    button.addEventListener("click", () => (place ? editor.select(...place) : $("source").focus()));
+    return element("li", { className: severity }, button, ...(help ? [element("p", {}, `Help: ${help}`)] : []));
   });
   $("problems").replaceChildren(...items);
-  places.sort((a, b) => a.from - b.from);
-  const parts = [];
-  let done = 0;
-  for (const { from, to, severity } of places.filter(({ from }, k) => k === 0 || from >= places[k - 1].to)) {
-    parts.push(source.slice(done, from), element("mark", { className: severity }, source.slice(from, to)));
-    done = to;
+  $("source").setAttribute("aria-invalid", String(list.some(({ severity }) => severity === "error")));
+  editor.paint(Object.entries(places));
+}
+
+function select(next) {
+  want = next;
+  for (const tab of tabs) {
+    const chosen = tab.dataset.want === want;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+    if (chosen) PANELS.forEach((name) => ($(name).hidden = name !== tab.dataset.panel));
   }
-  $("marks").replaceChildren(...parts, `${source.slice(done)}\n`);
+  $("text").setAttribute("aria-labelledby", `tab-${want}`);
+  $("text").textContent = "";
+  $("machine").hidden = want !== "report";
 }
 
-function select(want) {
-  state.want = want;
-  for (const tab of $("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.want === want));
-  $("page").hidden = want !== "report";
-  $("text").hidden = want === "report";
+function turn(tab) {
+  select(tab.dataset.want);
+  if (want === "results") run();
+  else edited();
 }
 
-// Updates soon, once for several changes in quick succession.
-let timer = 0;
-function later() {
-  clearTimeout(timer);
-  timer = setTimeout(() => {
-    // A call that goes on forever ends when the program changes.
-    if (compiler.isBusy) compiler.stop();
-    update();
-  }, 60);
+// A program other than the one before.
+function program(text) {
+  compiler.stop();
+  editor.text = text;
+  $("functions").replaceChildren();
+  inputs.clear();
+  problems([]);
+  edited();
 }
 
 async function examples() {
   const list = await (await fetch("examples.json")).json();
-  const options = [["", "Choose ..."], ...Object.keys(list).map((name) => [name, name])];
-  $("examples").replaceChildren(...options.map(([value, text]) => element("option", { value, textContent: text })));
-  $("examples").addEventListener("change", () => {
-    const text = list[$("examples").value];
-    if (text !== undefined) program(text);
-  });
+  options($("examples"), ["", ...Object.keys(list)]);
+  $("examples").options[0].textContent = "Choose ...";
+  $("examples").addEventListener("change", () => $("examples").value && program(list[$("examples").value]));
 }
 
-function program(text) {
-  $("source").value = text;
-  state.given = {};
-  compiler.stop();
-  problems([]);
-  update();
+async function open() {
+  const text = await decoded(location.hash.slice(1)).catch(() => null);
+  if (text !== null && text !== editor.text) program(text);
 }
 
-$("source").addEventListener("input", () => {
-  problems([]);
-  later();
-});
-$("source").addEventListener("scroll", () => {
-  [$("marks").scrollTop, $("marks").scrollLeft] = [$("source").scrollTop, $("source").scrollLeft];
-});
-$("functions").addEventListener("change", () => {
-  inputs();
-  update();
-});
-for (const tab of $("tabs").children) {
-  tab.addEventListener("click", () => {
-    select(tab.dataset.want);
-    $("text").textContent = "";
-    if (tab.dataset.want === "results") run();
-    else update();
+$("functions").addEventListener("change", edited);
+$("machines").addEventListener("change", edited);
+for (const [k, tab] of tabs.entries()) {
+  tab.addEventListener("click", () => turn(tab));
+  tab.addEventListener("keydown", ({ key }) => {
+    const next = { ArrowLeft: k - 1, ArrowRight: k + 1, Home: 0, End: tabs.length - 1 }[key];
+    if (next === undefined) return;
+    const other = tabs.at(next % tabs.length);
+    other.focus();
+    turn(other);
   });
 }
 $("inputs").addEventListener("submit", (event) => {
   event.preventDefault();
-  $("stop").disabled = false;
   run();
 });
 $("stop").addEventListener("click", () => {
   compiler.stop();
-  $("stop").disabled = true;
-  $("status").value = "stopped";
+  $("status").value = "Stopped.";
+  if (want === "results") $("results").replaceChildren();
 });
 $("format").addEventListener("click", async () => {
   const answer = await compiler.ask(request("format"));
-  const text = answer?.lines?.find(({ type }) => type === "text")?.text;
-  if (text !== undefined) program(text);
+  const [line] = answer?.lines ?? [];
+  if (line?.type === "text" && line.text !== editor.text) editor.replace(0, editor.text.length, line.text);
 });
 $("share").addEventListener("click", async () => {
-  location.hash = await encoded($("source").value);
+  location.hash = await encoded(editor.text);
   $("status").value = "The address of this page has the program.";
 });
 addEventListener("hashchange", open);
 
-async function open() {
-  const text = await decoded(location.hash.slice(1)).catch(() => null);
-  if (text !== null && text !== $("source").value) program(text);
-}
-
 select("report");
 await open();
-if (!$("source").value) program(first);
+if (!editor.text) program(FIRST);
 examples();
+navigator.serviceWorker?.register("offline.js").catch(() => {});

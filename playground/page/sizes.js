@@ -1,11 +1,5 @@
 // Lengths of arrays, as the compiler writes them: sums, products and quotients of names and numbers.
 
-// The names in some lengths, in the order in which they occur.
-export function names(lengths) {
-  const found = lengths.flatMap((length) => length.match(/[A-Za-z_]\w*/g) ?? []);
-  return [...new Set(found)];
-}
-
 // The value of a length; `NaN` if a name has none.
 export function value(length, sizes) {
   const words = length.match(/[A-Za-z_]\w*|\d+|[-+*/()]/g) ?? [];

@@ -2,14 +2,12 @@
 
 import { run } from "./wasi.js";
 
-const module = WebAssembly.compileStreaming(fetch("playground.wasm"));
-
-onmessage = async ({ data: { number, request } }) => {
+onmessage = async ({ data: { number, request, files, module } }) => {
   const begin = performance.now();
   try {
-    const text = await run(await module, JSON.stringify(request));
-    const lines = text.split("\n").filter((line) => line).map((line) => JSON.parse(line));
-    postMessage({ number, lines, time: performance.now() - begin });
+    const { output, files: written } = await run(module, JSON.stringify(request), files);
+    const lines = output.split("\n").filter((line) => line).map((line) => JSON.parse(line));
+    postMessage({ number, lines, files: written, time: performance.now() - begin });
   } catch (error) {
     postMessage({ number, failure: error.message, time: performance.now() - begin });
   }

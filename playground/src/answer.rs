@@ -3,22 +3,33 @@
 //!
 //! | `type` | fields |
 //! |---|---|
-//! | `page` | `html`, the report as a page |
-//! | `text` | `text`: nests, a schedule, or the program in the one style |
-//! | `printed` | a result as text: `name`, `dtype`, `shape` and `text` |
+//! | `words` | `words`: the classes of words, each with its first byte and the byte behind it |
+//! | `function` | `name`, the function that the answer is about, and its `sizes`: names and lengths |
+//! | `machines` | `names`, the machines to choose from |
+//! | `page` | `html`, the report as a part of a page |
+//! | `shades` | `shades`: operations, each its first byte, the byte behind it and its kernel |
+//! | `text` | `text`: nests, a schedule, a derivative, or the program in the one style |
+//! | `printed` | a result as text: `name`, `dtype`, `shape`, `text`, and the `file` with its bytes |
 
-use std::iter::once;
+use std::collections::BTreeSet;
 
+use fuseloop::editor::{Class, words};
 use fuseloop::values::{self, Value};
-use fuseloop::{Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Slot, Source, json, print};
+use fuseloop::{
+    Array, Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Slot, Source, Style, json, print,
+};
 use serde_json::json as object;
 
-use crate::{Request, Want};
+use crate::{Request, Want, machines};
 
 /// The most bytes of the arrays of a call: a page has no more than some gigabytes.
 const MAX_MEMORY: u64 = 1 << 30;
 /// The seed of random arguments.
 const SEED: u64 = 0;
+/// The length of axes that the request does not say.
+const LENGTH: i64 = 64;
+/// The longest text with colours.
+const COLOURED: usize = 200_000;
 
 /// Why there is no answer: lines that say so.
 struct Failed(Vec<String>);
@@ -32,16 +43,42 @@ pub(crate) fn lines(request: &Request) -> Vec<String> {
             Err(errors) => diagnostics(&errors),
         };
     }
+    let mut lines = vec![coloured(&request.source)];
     let program = match Program::parse(source) {
         Ok(program) => program,
-        Err(errors) => return diagnostics(&errors),
+        Err(errors) => {
+            lines.extend(diagnostics(&errors));
+            return lines;
+        }
     };
     let warnings = program.warnings();
-    let mut lines: Vec<String> =
-        warnings.reports().map(|report| json::diagnostic(Some(warnings.source()), &report)).collect();
+    lines.extend(warnings.reports().map(|report| json::diagnostic(Some(warnings.source()), &report)));
     lines.extend(program.functions().map(json::signature));
     lines.extend(of_function(&program, request).unwrap_or_else(|Failed(lines)| lines));
     lines
+}
+
+/// The words of a text with their classes.
+fn coloured(text: &str) -> String {
+    let words = if text.len() > COLOURED { vec![] } else { words(text) };
+    let word = |(place, class): &(std::ops::Range<usize>, Class)| (place.start, place.end, name(*class));
+    object!({ "type": "words", "words": words.iter().map(word).collect::<Vec<_>>() }).to_string()
+}
+
+fn name(class: Class) -> &'static str {
+    match class {
+        Class::Keyword => "keyword",
+        Class::Type => "type",
+        Class::Variable => "variable",
+        Class::Definition => "definition",
+        Class::Function => "function",
+        Class::Builtin => "builtin",
+        Class::Decorator => "decorator",
+        Class::Number => "number",
+        Class::Text => "string",
+        Class::Operator => "operator",
+        Class::Comment => "comment",
+    }
 }
 
 /// The lines about the function that is asked about.
@@ -52,37 +89,66 @@ fn of_function(program: &Program, request: &Request) -> Result<Vec<String>, Fail
     let Some(function) = named.or_else(|| program.main().ok()).or_else(last) else {
         return Err(said("the program has no function"));
     };
+    let sizes = sizes(&function, request);
+    let name = &function.signature().name;
+    let about = object!({ "type": "function", "name": name, "sizes": sizes }).to_string();
     let options = Options { device: Device::Interp, max_memory: Some(MAX_MEMORY), ..Options::default() };
     let emit = |emit| {
         let text = function.emit(&options, emit);
         text.map(|text| vec![line("text", &text)]).map_err(|error| refused(error.source(), &error.report()))
     };
-    match request.want {
-        Want::Report => report(&function, &options, request),
+    let answer = match request.want {
+        Want::Report => report(&function, &options, &sizes, request.machine.as_deref()),
         Want::Results => results(&function, &options, request),
         Want::Nests => emit(Emit::Ir),
         Want::Schedule => emit(Emit::Schedule),
-        Want::Format => Ok(vec![]),
-    }
+        Want::Derivative => Ok(vec![line("text", &derivative(&request.source, name))]),
+        Want::Check | Want::Format => Ok(vec![]),
+    };
+    let mut lines = vec![about];
+    lines.extend(answer.unwrap_or_else(|Failed(lines)| lines));
+    Ok(lines)
+}
+
+/// The sizes of a function: names in the shapes of its parameters, in their order.
+fn sizes<'f>(function: &Function<'f>, request: &Request) -> Vec<(&'f str, Option<i64>)> {
+    let lengths = function.signature().params.iter().flat_map(|param| &param.shape);
+    let words = lengths.flat_map(|length| length.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    let mut known = BTreeSet::new();
+    let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_') && known.insert(*word));
+    names.map(|name| (name, request.sizes.get(name).copied().unwrap_or(Some(LENGTH)))).collect()
 }
 
 /// The report on fusion.
-fn report(function: &Function<'_>, options: &Options, request: &Request) -> Result<Vec<String>, Failed> {
-    let mut sizes: Vec<(&str, i64)> = request.sizes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    loop {
-        match function.explain(options, &sizes) {
-            Ok(explanation) => {
-                let html = explanation.to_html();
-                return Ok(vec![object!({ "type": "page", "html": html }).to_string()]);
-            }
-            // One of the program before the last edit.
-            Err(ExplainError::UnknownSize { name, .. }) => sizes.retain(|(other, _)| *other != name),
-            // Without sizes there are formulas.
-            Err(ExplainError::Sizes { .. }) if !sizes.is_empty() => sizes.clear(),
-            Err(ExplainError::Compile(error)) => return Err(refused(error.source(), &error.report())),
-            Err(error) => return Err(said(&error.to_string())),
-        }
-    }
+fn report(
+    function: &Function<'_>,
+    options: &Options,
+    sizes: &[(&str, Option<i64>)],
+    machine: Option<&str>,
+) -> Result<Vec<String>, Failed> {
+    let given: Vec<(&str, i64)> = sizes.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+    let explained = match function.explain(options, &given) {
+        // Without sizes there are formulas.
+        Err(ExplainError::Sizes { .. } | ExplainError::UnknownSize { .. }) => function.explain(options, &[]),
+        explained => explained,
+    };
+    let explained = explained.map_err(|error| match error {
+        ExplainError::Compile(error) => refused(error.source(), &error.report()),
+        error => said(&error.to_string()),
+    })?;
+    let explanation = explained.with_roof(machines::roof(machine));
+    let shades: Vec<_> = explanation.shades().iter().map(|shade| (shade.start, shade.end, shade.kernel)).collect();
+    Ok(vec![
+        object!({ "type": "machines", "names": machines::names() }).to_string(),
+        object!({ "type": "shades", "shades": shades }).to_string(),
+        object!({ "type": "page", "html": explanation.to_html_part() }).to_string(),
+    ])
+}
+
+/// The derivative of a function, or why it has none.
+fn derivative(source: &str, function: &str) -> String {
+    let text = Program::gradient(Source::new("program", source), None, function, &[]);
+    text.unwrap_or_else(|errors| errors.render(Style::Plain))
 }
 
 /// The results of a call.
@@ -97,15 +163,19 @@ fn results(function: &Function<'_>, options: &Options, request: &Request) -> Res
     let inputs = values::load(values, SEED, options.max_memory).map_err(|error| refused(None, &error.report()))?;
     let results = kernel.call(&inputs).map_err(|error| refused(Some(error.source()), &error.report()))?;
     let slots = function.signature().results.iter();
-    let printed = slots.zip(&results).flat_map(|(slot, array)| {
-        let text = print::to_text(array.as_ref(), &print::Format::default());
-        let (dtype, shape) = (array.dtype().name(), array.shape());
-        let printed = object!({
-            "type": "printed", "name": slot.name, "dtype": dtype, "shape": shape, "text": text
-        });
-        once(printed.to_string()).chain(once(json::result(&slot.name, array.as_ref(), None)))
+    slots.zip(&results).map(|(slot, array)| printed(&slot.name, array)).collect()
+}
+
+/// A result: as text, and its bytes in a file of its own.
+fn printed(name: &str, array: &Array) -> Result<String, Failed> {
+    let file = format!("/{name}");
+    std::fs::write(&file, array.bytes()).map_err(|error| said(&format!("`{name}` cannot be written: {error}")))?;
+    let text = print::to_text(array.as_ref(), &print::Format::default());
+    let (dtype, shape) = (array.dtype().name(), array.shape());
+    let printed = object!({
+        "type": "printed", "name": name, "dtype": dtype, "shape": shape, "text": text, "file": file
     });
-    Ok(printed.collect())
+    Ok(printed.to_string())
 }
 
 /// A value for each parameter.

@@ -7,11 +7,17 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod machines;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 use serde::Deserialize;
+
+/// Compiling allocates much, and the allocator of the standard library is slow there.
+#[cfg(target_family = "wasm")]
+#[global_allocator]
+static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();
 
 /// A request of the page.
 #[derive(Debug, Deserialize)]
@@ -20,12 +26,15 @@ struct Request {
     source: String,
     /// The function that it is about; if there is none of the name, `main` or the last one.
     function: Option<String>,
-    /// Lengths for the report, by the names of sizes.
+    /// Lengths for the report, by the names of sizes; `null` leaves formulas.
     #[serde(default)]
-    sizes: BTreeMap<String, i64>,
-    /// Arguments, by the names of parameters, in the forms that the command line takes.
+    sizes: BTreeMap<String, Option<i64>>,
+    /// Arguments, by the names of parameters, in the forms that the command line takes. The page
+    /// brings the files that they name.
     #[serde(default)]
     arguments: BTreeMap<String, String>,
+    /// The machine of the roofline.
+    machine: Option<String>,
     /// The kind of answer.
     want: Want,
 }
@@ -34,7 +43,9 @@ struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Want {
-    /// The report on fusion, as a page.
+    /// Nothing more.
+    Check,
+    /// The report on fusion, as a part of a page.
     Report,
     /// The results of a call.
     Results,
@@ -42,6 +53,8 @@ enum Want {
     Nests,
     /// The parts that kernels run in.
     Schedule,
+    /// The derivative of the function, as a program.
+    Derivative,
     /// The program in the one style.
     Format,
 }
