@@ -28,6 +28,18 @@ HOSTILE = {
     "a name": f"fn {MARKUP}(x: f32[n]) = x\n",
     "names": "".join(f"fn f{k}(x: f32[n]) = x\n" for k in range(2000)),
 }
+# The program of the screenshots.
+SHOWN = """# Rows as shares, over the greatest share.
+fn softmax(x: f32[m]) -> f32[m] {
+    let e = exp(x - max(x))
+    e / sum(e)
+}
+
+fn main(x: f32[n, m]) -> f32[n, m] {
+    let p[i] = softmax(x[i])
+    p / max(p)
+}
+"""
 # The most bytes of the page, compressed.
 MOST_BYTES = 2_000_000
 POLICY = ["default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "style-src 'self'", "connect-src 'self'"]
@@ -364,6 +376,8 @@ def screenshots(browser, address, folder):
     for name, scheme, size in [("light", "light", (1200, 760)), ("dark", "dark", (1200, 760)), ("phone", "light", SIZES["phone"])]:
         page = Page(browser, address, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         is_shown(page)
+        page.program(SHOWN)
+        page.until(lambda: page.kernels()[0] == 7 and page.is_answered(), "the report")
         shoot(page, name)
     page = Page(browser, address, viewport={"width": 1200, "height": 760})
     is_shown(page)
