@@ -70,7 +70,8 @@ async function ask(kind) {
   show(answer, kind);
   if (kind === "report") {
     // In the next frame it is on the screen.
-    requestAnimationFrame(() => setTimeout(() => performance.measure("report", { start: begin, end: performance.now() })));
+    const note = () => performance.measure("report", { start: begin, end: performance.now(), detail: answer.time });
+    requestAnimationFrame(() => setTimeout(note));
   }
 }
 
