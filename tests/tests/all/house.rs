@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
     // `fuseloop fuzz` runs the tester, which imports every stage.
     ("cli", &["fuseloop", "fuzzing"], &[]),
     ("playground", &["fuseloop"], &[]),
+    ("tree-sitter-fuseloop", &[], &["grammar", "fuseloop"]),
     ("bench", &["fuseloop"], &[]),
     ("bench-gpu", &["fuseloop"], &[]),
     ("tests", &["grammar", "ir", "compiler", "schedule", "interp", "backends", "fuseloop", "fuzzing", "emulator"], &[]),
