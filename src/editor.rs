@@ -8,9 +8,14 @@ use compiler::check::{Slot, check, function_named};
 use grammar::ast::{File, Function, ModuleId, Span};
 use grammar::{Highlight, highlight};
 pub use grammar::{Occurrence, Role};
+use ir::checked::Checked;
 
 use crate::link::link_uses;
 use crate::{Loader, Signature, Source, boundary};
+
+mod hints;
+
+pub use hints::{Hint, HintKind};
 
 /// The functions and names of a text, with those of the files that it uses.
 ///
@@ -206,25 +211,30 @@ impl Names {
 
     /// The checked signature of a function of the text that has no errors.
     pub fn signature(&self, name: &str) -> Option<Signature> {
-        let checked = boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()?;
-        Some(Signature::new(&checked))
+        Some(Signature::new(&self.checked(name)?))
+    }
+
+    /// A function of the program, checked; `None` if it has errors.
+    fn checked(&self, name: &str) -> Option<Checked> {
+        boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()
+    }
+
+    /// The function of the text that a place is in.
+    fn around(&self, place: Span) -> Option<&Function> {
+        self.file.own().find(|f| f.span.start <= place.start && place.end <= f.span.end)
     }
 
     /// The type of a parameter or `let`, as the source would write it, if its function has no
     /// errors.
     pub fn type_of(&self, one: &Occurrence) -> Option<String> {
         let declared = one.declared?;
-        let function = self.file.own().find(|f| f.span.start <= declared.start && declared.end <= f.span.end)?;
-        let name = &function.name.text;
-        let checked = boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()?;
+        let function = self.around(declared)?;
+        let checked = self.checked(&function.name.text)?;
         if one.role == Role::Parameter {
             let param = checked.params.iter().find(|param| param.name == one.text)?;
             return Some(Slot::new(&checked, &one.text, &param.ty).ty());
         }
         let statement = function.lets.iter().find(|one| one.names().iter().any(|name| name.span == declared))?;
-        let within = |start: u32, end: u32| statement.span.start <= start && end <= statement.span.end;
-        let of = |name: &Option<String>| name.as_deref() == Some(one.text.as_str());
-        let value = checked.exprs.values().find(|e| of(&e.name) && within(e.origin.start, e.origin.end))?;
-        Some(Slot::new(&checked, &one.text, &value.ty).ty())
+        hints::type_of(&hints::Values::new(&checked), statement, &one.text)
     }
 }

@@ -15,6 +15,10 @@ use schedule::{Machine, schedule};
 
 use crate::{CompileError, Device, Options, Source, Style, roof};
 
+mod placed;
+
+pub use placed::{Placed, Wait};
+
 /// The report on fusion of a function: its kernels before and after, how much they move and
 /// compute, and for each pair of operations that could share a kernel whether they do, or the
 /// reason why not and a suggestion.

@@ -123,7 +123,7 @@ pub use bench::BenchError;
 pub use compiler::check::{Signature, Slot, names as builtins};
 pub use error::{CompileError, NameFault, RunError, RunErrorKind, SizeName, SizeSide};
 #[cfg(feature = "reports")]
-pub use explain::{ExplainError, Explanation};
+pub use explain::{ExplainError, Explanation, Placed, Wait};
 pub use grammar::{Code, Diagnostic, Edit, Highlight, Label, MAX_SOURCE, highlight};
 pub use half::{bf16, f16};
 pub use ir::array::{ArrayError, ArrayMut, ArrayRef, Element, Input, Inputs, Number, Output, Outputs, Room};

@@ -94,27 +94,36 @@ impl Failure {
 
     /// On stderr, for people.
     pub fn print(&self, style: Style) -> io::Result<()> {
-        let error = match style {
-            Style::Plain => "error",
-            Style::Colored => "\x1b[1m\x1b[91merror\x1b[0m",
-        };
         let mut stderr = io::stderr().lock();
         match self {
-            Failure::Usage(what) | Failure::Wrong(what) => writeln!(stderr, "{error}: {}", visible(what)),
-            Failure::Program(errors) => writeln!(stderr, "{}", errors.render(style)),
-            Failure::Compile(e) => writeln!(stderr, "{}", e.render(style)),
-            Failure::Value(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
-            Failure::File(e) => writeln!(stderr, "{}", draw(&Source::from(""), &e.report(), style)),
-            Failure::Run(e) => writeln!(stderr, "{}", e.render(style)),
             Failure::Clap(e) => match e.to_string() {
                 // Clap quotes the command line verbatim, including control characters.
                 text if visible(&text) != text => write!(stderr, "{}", visible(&text)),
                 _ => e.print(),
             },
             Failure::Several(all) => all.iter().try_for_each(|failure| failure.print(style)),
-            Failure::Session(e) => writeln!(stderr, "{}", e.render(style)),
-            Failure::BrokenPipe | Failure::Said => Ok(()),
+            failure => failure.text(style).map_or(Ok(()), |text| writeln!(stderr, "{text}")),
         }
+    }
+
+    /// The failure for people; `None` if nothing is to be said.
+    pub fn text(&self, style: Style) -> Option<String> {
+        let error = match style {
+            Style::Plain => "error",
+            Style::Colored => "\x1b[1m\x1b[91merror\x1b[0m",
+        };
+        Some(match self {
+            Failure::Usage(what) | Failure::Wrong(what) => format!("{error}: {}", visible(what)),
+            Failure::Program(errors) => errors.render(style),
+            Failure::Compile(e) => e.render(style),
+            Failure::Value(e) => draw(&Source::from(""), &e.report(), style),
+            Failure::File(e) => draw(&Source::from(""), &e.report(), style),
+            Failure::Run(e) => e.render(style),
+            Failure::Clap(e) => visible(&e.to_string()).to_string(),
+            Failure::Several(all) => all.iter().filter_map(|one| one.text(style)).collect::<Vec<_>>().join("\n"),
+            Failure::Session(e) => e.render(style),
+            Failure::BrokenPipe | Failure::Said => return None,
+        })
     }
 }
 

@@ -139,7 +139,7 @@ fn compute(
 }
 
 /// One value for each parameter, in order.
-fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Result<Vec<Value>, Failure> {
+pub fn bind(signature: &Signature, given: &[(String, String)], program: &Path) -> Result<Vec<Value>, Failure> {
     let names: Vec<&str> = signature.params.iter().map(|p| p.name.as_str()).collect();
     let given = by_name("parameter", &names, given, signature)?;
     let missing: Vec<&str> = names.iter().copied().filter(|name| !given.contains_key(name)).collect();

@@ -26,7 +26,7 @@ pub fn files(extensions: &[&str]) -> Vec<File> {
             let path = entry.expect("the workspace is readable").path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                if name != "target" && !name.starts_with('.') {
+                if !["target", "node_modules"].contains(&name) && !name.starts_with('.') {
                     left.push(path);
                 }
             } else if extensions.iter().any(|extension| path.extension().is_some_and(|found| found == *extension)) {

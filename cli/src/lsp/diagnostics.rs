@@ -13,7 +13,7 @@ use super::uris;
 
 /// The errors of a text, or its warnings, each with the source that its places are in.
 pub fn reports(documents: &Documents, document: &Document) -> (Source, Vec<Report>) {
-    match documents.program(document) {
+    match documents.program(document).as_ref() {
         Err(errors) => (errors.source().clone(), errors.reports().collect()),
         Ok(program) => {
             let warnings = program.warnings();

@@ -1,10 +1,12 @@
 //! The texts that the editor has open, and the files that they use.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use fuseloop::editor::Names;
-use fuseloop::{Errors, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
+use fuseloop::{Errors, Explanation, Folder, Loader, Located, MAX_SOURCE, NotRead, Options, Program, Source};
 use lsp_types::{TextDocumentContentChangeEvent, Uri};
 
 use super::positions::Lines;
@@ -52,6 +54,13 @@ impl Document {
         self.lines.range(&self.text, bytes)
     }
 
+    /// The byte at the end of a line.
+    pub fn end_of_line(&self, line: u32) -> usize {
+        let start = self.byte(lsp_types::Position::new(line, 0));
+        let length = self.text.get(start..).unwrap_or_default().find(['\r', '\n']);
+        length.map_or(self.text.len(), |length| start + length)
+    }
+
     /// The byte at a position.
     pub fn byte(&self, position: lsp_types::Position) -> usize {
         self.lines.byte(&self.text, position)
@@ -77,21 +86,39 @@ impl Document {
     }
 }
 
+/// What is known about a text, until a text changes.
+#[derive(Debug, Default)]
+struct Analysis {
+    names: OnceCell<Rc<Names>>,
+    program: OnceCell<Rc<Result<Program, Errors>>>,
+    explanations: RefCell<BTreeMap<String, Option<Rc<Explanation>>>>,
+}
+
 /// All texts that are open, by their URIs.
 #[derive(Debug, Default)]
 pub struct Documents {
     open: BTreeMap<String, Document>,
+    /// The folders that the editor works in.
+    pub folders: Vec<PathBuf>,
+    known: RefCell<BTreeMap<String, Rc<Analysis>>>,
 }
 
 impl Documents {
     /// Adds a text, or replaces it.
     pub fn open(&mut self, document: Document) {
+        self.forget();
         self.open.insert(document.uri.to_string(), document);
     }
 
     /// Forgets a text.
     pub fn close(&mut self, uri: &Uri) {
+        self.forget();
         self.open.remove(uri.as_str());
+    }
+
+    /// Forgets what is known: a text has changed, and any other may use it.
+    pub fn forget(&mut self) {
+        self.known.get_mut().clear();
     }
 
     /// A text that is open.
@@ -101,6 +128,7 @@ impl Documents {
 
     /// A text that is open, to be changed.
     pub fn get_mut(&mut self, uri: &Uri) -> Option<&mut Document> {
+        self.forget();
         self.open.get_mut(uri.as_str())
     }
 
@@ -110,19 +138,42 @@ impl Documents {
     }
 
     /// A text with the files that it uses, as they are in the editor or else on disk.
-    pub fn program(&self, document: &Document) -> Result<Program, Errors> {
+    pub fn parse(&self, document: &Document) -> Result<Program, Errors> {
         match &document.path {
             Some(path) => Program::parse_with(document.source(), &Files::new(self, path)),
             None => Program::parse(document.source()),
         }
     }
 
+    fn analysis(&self, document: &Document) -> Rc<Analysis> {
+        Rc::clone(self.known.borrow_mut().entry(document.uri.to_string()).or_default())
+    }
+
+    /// The program of a text.
+    pub fn program(&self, document: &Document) -> Rc<Result<Program, Errors>> {
+        Rc::clone(self.analysis(document).program.get_or_init(|| Rc::new(self.parse(document))))
+    }
+
     /// The names of a text and of the files that it uses.
-    pub fn names(&self, document: &Document) -> Names {
-        match &document.path {
+    pub fn names(&self, document: &Document) -> Rc<Names> {
+        let read = || match &document.path {
             Some(path) => Names::new(document.source(), Some(&Files::new(self, path))),
             None => Names::new(document.source(), None),
+        };
+        Rc::clone(self.analysis(document).names.get_or_init(|| Rc::new(read())))
+    }
+
+    /// The report on a function of a text without errors.
+    pub fn explanation(&self, document: &Document, function: &str) -> Option<Rc<Explanation>> {
+        let analysis = self.analysis(document);
+        if let Some(known) = analysis.explanations.borrow().get(function) {
+            return known.clone();
         }
+        let program = self.program(document);
+        let found = program.as_ref().as_ref().ok().and_then(|program| program.function(function).ok());
+        let explanation = found.and_then(|found| found.explain(&Options::default(), &[]).ok()).map(Rc::new);
+        analysis.explanations.borrow_mut().insert(function.to_owned(), explanation.clone());
+        explanation
     }
 
     /// The text of a file, as it is in the editor or else on disk.

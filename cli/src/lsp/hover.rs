@@ -1,28 +1,30 @@
 //! The meaning of the name under the pointer: its type or signature, with the conditions that calls
 //! must meet, and a sentence about it.
 
-use fuseloop::editor::{Names, Role};
-use fuseloop::{Function, Options, Program, reference};
+use fuseloop::editor::{Names, Occurrence, Role};
+use fuseloop::{Explanation, Placed, reference};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
 
-use super::documents::Document;
+use super::documents::{Document, Documents};
 
-/// The text to show at a position. `program` is there if the text has no errors.
-pub fn of(names: &Names, program: Option<&Program>, document: &Document, position: Position) -> Option<Hover> {
+/// The text to show at a position.
+pub fn of(documents: &Documents, document: &Document, position: Position) -> Option<Hover> {
     let at = document.byte(position);
+    let names = &*documents.names(document);
     let text = match names.at(at) {
         Some(one) if one.role == Role::Function => match names.function(&one.text) {
             Some(declared) => {
                 let checked = names.signature(&one.text).map(|signature| signature.to_string());
-                let function = program.and_then(|program| program.function(&one.text).ok());
-                let kernels = function.and_then(kernels).map(|said| format!("\n\n{said}")).unwrap_or_default();
+                let explanation = documents.explanation(document, &one.text);
+                let kernels = explanation.map(|found| kernels(&found)).unwrap_or_default();
                 format!("{}\n\n{}{kernels}", code(&checked.unwrap_or(declared.signature)), declared.comment)
             }
             None => about(&one.text)?,
         },
         Some(one) => {
             let ty = names.type_of(&one).map(|ty| format!(": {ty}")).unwrap_or_default();
-            format!("{}\n\n{}", code(&format!("{}{ty}", one.text)), role(one.role))
+            let computed = computed(documents, document, names, &one).unwrap_or_default();
+            format!("{}\n\n{}{computed}", code(&format!("{}{ty}", one.text)), role(one.role))
         }
         None => about(document.word(at)?)?,
     };
@@ -41,11 +43,44 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// The kernels of a function with the bytes that they move, where it compiles.
-fn kernels(function: Function<'_>) -> Option<String> {
-    let explanation = function.explain(&Options::default(), &[]).ok()?;
-    let text = explanation.to_string();
-    Some(text.lines().next()?.to_owned())
+/// The kernels of a function with their bytes and arithmetic.
+fn kernels(explanation: &Explanation) -> String {
+    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let (operations, kernels) = (explanation.kernels_before(), explanation.kernels_after());
+    let (operations, kernels) = (counted(operations, "operation"), counted(kernels, "kernel"));
+    let (moves, executes) = (explanation.moves(), explanation.executes());
+    format!("\n\n{operations} in {kernels}: moves {moves}, executes {executes}")
+}
+
+/// The kernel that computes a `let`, and the conditions on calls that come from it.
+fn computed(documents: &Documents, document: &Document, names: &Names, one: &Occurrence) -> Option<String> {
+    let (function, statement) = names.statement(one).filter(|_| one.role == Role::Let)?;
+    let mut said = String::new();
+    if let Some(explanation) = documents.explanation(document, function) {
+        let kernels = explanation.kernels();
+        let title = format!("`{}`", one.text);
+        let computes = |kernel: &Placed| {
+            let mut operations = kernel.operations.iter();
+            operations.any(|(name, at)| *name == title && statement.start <= at.start && at.end <= statement.end)
+        };
+        if let Some(number) = kernels.iter().position(computes) {
+            let kernel = &kernels[number];
+            let titles = kernel.operations.iter().map(|(name, _)| name.as_str()).filter(|name| *name != title);
+            let others: Vec<&str> = titles.collect();
+            let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+            said += &format!(
+                "\n\ncomputed by kernel {} of {}{with}: moves {}, executes {}",
+                number + 1,
+                kernels.len(),
+                kernel.bytes,
+                kernel.work
+            );
+        }
+    }
+    for requirement in names.requirements(function, &statement) {
+        said += &format!("\n\nneeds `{requirement}`");
+    }
+    Some(said)
 }
 
 /// The entries of the reference for a word of the language.
@@ -61,6 +96,7 @@ pub fn about(word: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n\n"))
 }
 
-fn code(text: &str) -> String {
+/// A text as a block of the language.
+pub fn code(text: &str) -> String {
     format!("```fuseloop\n{text}\n```")
 }

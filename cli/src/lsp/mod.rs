@@ -3,20 +3,25 @@
 //!
 //! A thread reads messages; the server takes all that have arrived at once, applies the changes of
 //! documents, and answers the requests that are still of use. Diagnostics are computed when nothing
-//! is left to answer, so that fast typing is checked once and not for each key.
+//! is left to answer, so that fast typing is checked once and not for each key. Commands run on
+//! threads of their own.
 
 mod actions;
+mod commands;
 mod completion;
 mod diagnostics;
 mod documents;
 mod formatting;
+mod hints;
 mod hover;
+mod lenses;
 mod positions;
 mod server;
 mod symbols;
 mod tokens;
 mod transport;
 mod uris;
+mod workspace;
 
 use std::io::Write;
 
@@ -35,6 +40,6 @@ pub struct Arguments {
 
 /// Serves until the editor says `exit` or closes the connection.
 pub fn run(_: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let received = transport::receive();
-    server::Server::new(stdout).serve(&received)
+    let (sender, received) = transport::receive();
+    server::Server::new(stdout, sender).serve(&received)
 }

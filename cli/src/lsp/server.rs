@@ -3,15 +3,18 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 
+use fuseloop::Cancel;
 use lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CompletionOptions,
-    CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
-    DocumentFormattingParams, DocumentSymbolParams, HoverProviderCapability, OneOf, PublishDiagnosticsParams,
-    ReferenceParams, RenameParams, SemanticTokens, SemanticTokensFullOptions, SemanticTokensOptions,
-    SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams, TextDocumentSyncCapability,
-    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLensOptions, CodeLensParams,
+    CompletionOptions, CompletionParams, DidChangeTextDocumentParams, DidChangeWorkspaceFoldersParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams,
+    ExecuteCommandOptions, ExecuteCommandParams, HoverProviderCapability, InlayHintParams, OneOf,
+    PublishDiagnosticsParams, ReferenceParams, RenameParams, SemanticTokens, SemanticTokensFullOptions,
+    SemanticTokensOptions, SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
+    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Document, Documents};
 use super::transport::{Message, codes, send};
-use super::{actions, completion, diagnostics, formatting, hover, symbols, tokens};
+use super::{actions, commands, completion, diagnostics, formatting, hints, hover, lenses, symbols, tokens, uris};
 use crate::failure::Failure;
 
 /// The reason why a request has no result.
@@ -55,8 +58,12 @@ enum State {
 /// A conversation with an editor.
 pub struct Server<'w, W> {
     output: &'w mut W,
+    /// For commands to say that they have ended.
+    sender: SyncSender<Message>,
     documents: Documents,
     state: State,
+    /// The commands that run, by the requests that wait for them.
+    running: Vec<(Value, Cancel)>,
     waiting: VecDeque<Waiting>,
     /// The texts with diagnostics to be computed, by their URIs.
     unchecked: BTreeSet<String>,
@@ -67,15 +74,19 @@ pub struct Server<'w, W> {
 enum Next {
     GoOn,
     Exit,
+    /// Nothing more comes: what waits is answered, and then the server ends.
+    Finish,
 }
 
 impl<'w, W: Write> Server<'w, W> {
     /// A server that writes to `output`.
-    pub fn new(output: &'w mut W) -> Server<'w, W> {
+    pub fn new(output: &'w mut W, sender: SyncSender<Message>) -> Server<'w, W> {
         Server {
             output,
+            sender,
             documents: Documents::default(),
             state: State::Begun,
+            running: vec![],
             waiting: VecDeque::new(),
             unchecked: BTreeSet::new(),
         }
@@ -83,23 +94,24 @@ impl<'w, W: Write> Server<'w, W> {
 
     /// Serves until `exit`, or until the editor has closed the connection.
     pub fn serve(mut self, received: &Receiver<Message>) -> Result<(), Failure> {
+        let mut ended = false;
         loop {
-            let idle = self.waiting.is_empty() && self.unchecked.is_empty();
+            let idle = self.waiting.is_empty() && self.unchecked.is_empty() && !ended;
             let first = if idle { received.recv().ok() } else { received.try_recv().ok() };
-            let ended = idle && first.is_none();
             for message in first.into_iter().chain(received.try_iter()) {
-                if self.take(message)? == Next::Exit {
-                    return self.end();
+                match self.take(message)? {
+                    Next::GoOn => {}
+                    Next::Exit => return self.end(),
+                    Next::Finish => ended = true,
                 }
-            }
-            if ended {
-                return self.end();
             }
             // One piece of work, then a look at what has arrived meanwhile.
             if let Some(request) = self.waiting.pop_front() {
                 self.answer(request)?;
             } else if let Some(uri) = self.unchecked.pop_first() {
                 self.check(&uri)?;
+            } else if ended {
+                return self.end();
             }
         }
     }
@@ -113,20 +125,36 @@ impl<'w, W: Write> Server<'w, W> {
         match message {
             Message::Wrong { id, code, message } => self.refuse(&id, &Refused::new(code, message))?,
             Message::Response => {}
+            Message::End => return Ok(Next::Finish),
+            Message::Done { id, result } => {
+                // One that was cancelled has been answered.
+                if let Some(at) = self.running.iter().position(|(running, _)| *running == id) {
+                    self.running.swap_remove(at);
+                    match result {
+                        Ok(text) => send(self.output, json!({ "id": id, "result": text }))?,
+                        Err(why) => self.refuse(&id, &Refused::new(codes::REQUEST_FAILED, why))?,
+                    }
+                }
+            }
             Message::Request { id, method, params } => {
                 self.waiting.push_back(Waiting { id, method, params, refused: None });
             }
-            Message::Notification { method, params } => return Ok(self.notice(&method, params)),
+            Message::Notification { method, params } => return self.notice(&method, params),
         }
         Ok(Next::GoOn)
     }
 
     /// Applies a notification. One with wrong parameters is skipped, as is an unknown one: there is
     /// no answer that could say so.
-    fn notice(&mut self, method: &str, params: Value) -> Next {
+    fn notice(&mut self, method: &str, params: Value) -> io::Result<Next> {
         match method {
-            "exit" => return Next::Exit,
+            "exit" => return Ok(Next::Exit),
             "$/cancelRequest" => {
+                if let Some(at) = self.running.iter().position(|(id, _)| params.get("id") == Some(id)) {
+                    let (id, cancel) = self.running.swap_remove(at);
+                    cancel.cancel();
+                    self.refuse(&id, &Refused::new(codes::CANCELLED, "the request was cancelled"))?;
+                }
                 for request in self.waiting.iter_mut().filter(|request| params.get("id") == Some(&request.id)) {
                     request.refused = Some(Refused::new(codes::CANCELLED, "the request was cancelled"));
                 }
@@ -142,7 +170,7 @@ impl<'w, W: Write> Server<'w, W> {
                 let Ok(DidChangeTextDocumentParams { text_document: one, content_changes }) =
                     serde_json::from_value(params)
                 else {
-                    return Next::GoOn;
+                    return Ok(Next::GoOn);
                 };
                 self.outdate(&one.uri);
                 if let Some(document) = self.documents.get_mut(&one.uri) {
@@ -159,10 +187,23 @@ impl<'w, W: Write> Server<'w, W> {
                     self.unchecked.insert(one.uri.to_string());
                 }
             }
-            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => self.check_all(),
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
+                self.documents.forget();
+                self.check_all();
+            }
+            "workspace/didChangeWorkspaceFolders" => {
+                if let Ok(DidChangeWorkspaceFoldersParams { event }) = serde_json::from_value(params) {
+                    let paths = |folders: &[lsp_types::WorkspaceFolder]| {
+                        folders.iter().filter_map(|folder| uris::path(&folder.uri)).collect::<Vec<_>>()
+                    };
+                    let removed = paths(&event.removed);
+                    self.documents.folders.retain(|folder| !removed.contains(folder));
+                    self.documents.folders.extend(paths(&event.added));
+                }
+            }
             _ => {}
         }
-        Next::GoOn
+        Ok(Next::GoOn)
     }
 
     /// Refuses the requests about a text that is about to change.
@@ -201,6 +242,12 @@ impl<'w, W: Write> Server<'w, W> {
         let Waiting { id, method, params, refused } = request;
         let result = match refused {
             Some(refused) => Err(refused),
+            None if method == "workspace/executeCommand" && self.state == State::Running => {
+                match self.execute(&id, params) {
+                    Ok(()) => return Ok(()),
+                    Err(refused) => Err(refused),
+                }
+            }
             None => self.result(&method, params),
         };
         match result {
@@ -209,10 +256,33 @@ impl<'w, W: Write> Server<'w, W> {
         }
     }
 
+    /// Starts a command; its end is a message.
+    fn execute(&mut self, id: &Value, params: Value) -> Result<(), Refused> {
+        let ExecuteCommandParams { command, arguments, .. } = read(params)?;
+        if !commands::ALL.contains(&command.as_str()) {
+            return Err(Refused::new(codes::INVALID_PARAMS, format!("there is no command `{command}`")));
+        }
+        let mut call: commands::Call = read(arguments.into_iter().next().unwrap_or_default())?;
+        if self.running.len() >= commands::MAX_RUNNING {
+            let message = format!("{} commands are running", commands::MAX_RUNNING);
+            return Err(Refused::new(codes::REQUEST_FAILED, message));
+        }
+        let document = self.document(&call.uri)?;
+        call.arguments = call.arguments.or_else(|| self.documents.names(document).arguments(&call.function));
+        let parsed = caught(|| self.documents.parse(document)).ok_or_else(fault)?;
+        let program = parsed.map_err(|errors| Refused::new(codes::REQUEST_FAILED, errors.to_string()))?;
+        let of_request = id.clone();
+        let done = move |result| Message::Done { id: of_request, result };
+        let cancel = commands::start(commands::Job { command, program, call }, self.sender.clone(), done);
+        self.running.push((id.clone(), cancel));
+        Ok(())
+    }
+
     fn result(&mut self, method: &str, params: Value) -> Result<Value, Refused> {
         match (self.state, method) {
             (State::Begun, "initialize") => {
                 self.state = State::Running;
+                self.documents.folders = folders(&params);
                 let info = json!({ "name": "fuseloop", "version": env!("CARGO_PKG_VERSION") });
                 Ok(json!({ "capabilities": capabilities(), "serverInfo": info }))
             }
@@ -223,9 +293,7 @@ impl<'w, W: Write> Server<'w, W> {
                 self.state = State::Down;
                 Ok(Value::Null)
             }
-            (State::Running, _) => caught(|| self.capability(method, params)).unwrap_or_else(|| {
-                Err(Refused::new(codes::INTERNAL_ERROR, "a fault of Fuseloop itself: please report it, with the text"))
-            }),
+            (State::Running, _) => caught(|| self.capability(method, params)).unwrap_or_else(|| Err(fault())),
         }
     }
 
@@ -253,16 +321,12 @@ impl<'w, W: Write> Server<'w, W> {
             "textDocument/definition" | "textDocument/documentHighlight" | "textDocument/hover" => {
                 let at: TextDocumentPositionParams = read(params)?;
                 let document = self.document(&at.text_document.uri)?;
-                let names = self.documents.names(document);
                 match method {
-                    "textDocument/definition" => {
-                        written(symbols::definition(&self.documents, &names, document, at.position))
+                    "textDocument/definition" => written(symbols::definition(&self.documents, document, at.position)),
+                    "textDocument/documentHighlight" => {
+                        written(symbols::highlights(&self.documents, document, at.position))
                     }
-                    "textDocument/documentHighlight" => written(symbols::highlights(&names, document, at.position)),
-                    _ => {
-                        let program = self.documents.program(document).ok();
-                        written(hover::of(&names, program.as_ref(), document, at.position))
-                    }
+                    _ => written(hover::of(&self.documents, document, at.position)),
                 }
             }
             "textDocument/completion" => {
@@ -270,16 +334,24 @@ impl<'w, W: Write> Server<'w, W> {
                 let document = self.document(&at.text_document.uri)?;
                 written(completion::of(&self.documents.names(document), document, at.position))
             }
+            "textDocument/inlayHint" => {
+                let params: InlayHintParams = read(params)?;
+                written(hints::of(&self.documents, self.document(&params.text_document.uri)?, params.range))
+            }
+            "textDocument/codeLens" => {
+                let params: CodeLensParams = read(params)?;
+                let document = self.document(&params.text_document.uri)?;
+                written(lenses::of(&self.documents.names(document), document))
+            }
             "textDocument/references" => {
                 let ReferenceParams { text_document_position: at, context, .. } = read(params)?;
                 let document = self.document(&at.text_document.uri)?;
-                let (names, declared) = (self.documents.names(document), context.include_declaration);
-                written(symbols::references(&self.documents, &names, document, at.position, declared))
+                written(symbols::references(&self.documents, document, at.position, context.include_declaration))
             }
             "textDocument/rename" => {
                 let RenameParams { text_document_position: at, new_name, .. } = read(params)?;
                 let document = self.document(&at.text_document.uri)?;
-                let edits = symbols::rename(&self.documents.names(document), document, at.position, &new_name);
+                let edits = symbols::rename(&self.documents, document, at.position, &new_name);
                 written(edits.map_err(|why| Refused::new(codes::REQUEST_FAILED, why))?)
             }
             _ => Err(Refused::new(codes::METHOD_NOT_FOUND, format!("there is no method `{method}`"))),
@@ -321,8 +393,35 @@ fn capabilities() -> ServerCapabilities {
         rename_provider: Some(OneOf::Left(true)),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
         completion_provider: Some(CompletionOptions::default()),
+        inlay_hint_provider: Some(OneOf::Left(true)),
+        code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+        execute_command_provider: Some(ExecuteCommandOptions {
+            commands: commands::ALL.map(str::to_owned).to_vec(),
+            ..ExecuteCommandOptions::default()
+        }),
+        workspace: Some(WorkspaceServerCapabilities {
+            workspace_folders: Some(WorkspaceFoldersServerCapabilities {
+                supported: Some(true),
+                change_notifications: Some(OneOf::Left(true)),
+            }),
+            file_operations: None,
+        }),
         ..ServerCapabilities::default()
     }
+}
+
+/// The folders that the editor works in, from the parameters of `initialize`.
+fn folders(params: &Value) -> Vec<std::path::PathBuf> {
+    let several = params.get("workspaceFolders").and_then(Value::as_array).into_iter().flatten();
+    let named = several.filter_map(|folder| folder.get("uri"));
+    // Older editors name only one.
+    let named: Vec<&Value> = named.collect();
+    let named = if named.is_empty() { params.get("rootUri").into_iter().collect() } else { named };
+    named.into_iter().filter_map(|uri| uris::path(&uri.as_str()?.parse().ok()?)).collect()
+}
+
+fn fault() -> Refused {
+    Refused::new(codes::INTERNAL_ERROR, "a fault of Fuseloop itself: please report it, with the text")
 }
 
 /// The parameters of a request.
@@ -336,6 +435,6 @@ fn written(result: impl Serialize) -> Result<Value, Refused> {
 
 /// The value, or `None` after a panic: a fault in one request is not the end of the others. They
 /// change nothing that a panic could leave half done.
-fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
+pub fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }

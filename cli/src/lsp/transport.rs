@@ -2,7 +2,7 @@
 //! skipped; it never ends the server.
 
 use std::io::{self, BufRead, Read, Write};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -36,6 +36,10 @@ pub enum Message {
     Notification { method: String, params: Value },
     /// The answer to a request of the server, which makes none that needs one.
     Response,
+    /// Not from the editor: the result of a command that ran on a thread of its own.
+    Done { id: Value, result: Result<String, String> },
+    /// The editor has closed the connection.
+    End,
     /// Text that is no message.
     Wrong { id: Value, code: i64, message: String },
 }
@@ -63,9 +67,11 @@ impl Message {
     }
 }
 
-/// Reads messages on a thread of its own, until stdin ends.
-pub fn receive() -> Receiver<Message> {
+/// Reads messages on a thread of its own, until stdin ends. The sender is for others that have
+/// something to say to the server.
+pub fn receive() -> (SyncSender<Message>, Receiver<Message>) {
     let (sender, receiver) = sync_channel(WAITING);
+    let others = sender.clone();
     thread::spawn(move || {
         let mut stdin = io::stdin().lock();
         while let Ok(Some(message)) = read(&mut stdin) {
@@ -74,8 +80,10 @@ pub fn receive() -> Receiver<Message> {
                 return;
             }
         }
+        // The server may have ended meanwhile.
+        let _ = sender.send(Message::End);
     });
-    receiver
+    (others, receiver)
 }
 
 /// The next message; `None` at the end of the input.

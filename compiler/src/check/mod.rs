@@ -117,7 +117,7 @@ pub use ranges::MAX_SCALAR;
 use report::Report;
 use requirements::Requirements;
 use scope::Scope;
-pub use signature::{Signature, Slot};
+pub use signature::{Signature, Slot, requirements, size_text};
 use untyped::AllUntyped;
 
 /// The maximum number of expressions of a checked function, every call inlined, and of all

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ir::checked::{Checked, Type};
 use ir::nest::{Purpose, Relation, Requirement, SymbolSource};
-use ir::{Dtype, Size, SymbolId};
+use ir::{Dtype, Origin, Size, SymbolId};
 
 /// The parameters and results of a function. Its `Display` is how the source would declare it, with
 /// the conditions on the sizes.
@@ -35,29 +35,34 @@ pub struct Slot {
 impl Signature {
     /// The signature of a checked function.
     pub fn new(checked: &Checked) -> Signature {
-        let text = |size: &Size| size_text(checked, size);
         let slot = |name: &str, ty: &Type| Slot::new(checked, name, ty);
-        let mut signature = Signature {
+        Signature {
             name: checked.name.clone(),
             params: checked.params.iter().map(|p| slot(&p.name, &p.ty)).collect(),
             results: checked.results.iter().map(|(name, value)| slot(name, &checked.exprs[*value].ty)).collect(),
-            requires: vec![],
-        };
-        let named = named(checked);
-        let says = |r: &&Requirement| {
-            r.purpose != Purpose::Value && !is_declared(checked, &named, r) && !is_of_solved(checked, r)
-        };
-        let shown: Vec<&Requirement> = checked.requires.iter().filter(says).collect();
-        let strongest = strongest(&shown);
-        let mut said = BTreeSet::new();
-        for requirement in shown.into_iter().filter(|r| at_least(r).is_none_or(|(key, room)| strongest[&key] == room)) {
-            let text = condition(requirement, &text);
-            if said.insert(text.clone()) {
-                signature.requires.push(text);
-            }
+            requires: requirements(checked).into_iter().map(|(text, _)| text).collect(),
         }
-        signature
     }
+}
+
+/// The conditions that the sizes of a call must meet, as a user reads them, each with the source
+/// that asks for it.
+pub fn requirements(checked: &Checked) -> Vec<(String, Origin)> {
+    let text = |size: &Size| size_text(checked, size);
+    let named = named(checked);
+    let says =
+        |r: &&Requirement| r.purpose != Purpose::Value && !is_declared(checked, &named, r) && !is_of_solved(checked, r);
+    let shown: Vec<&Requirement> = checked.requires.iter().filter(says).collect();
+    let strongest = strongest(&shown);
+    let mut said = BTreeSet::new();
+    let mut found = vec![];
+    for requirement in shown.into_iter().filter(|r| at_least(r).is_none_or(|(key, room)| strongest[&key] == room)) {
+        let text = condition(requirement, &text);
+        if said.insert(text.clone()) {
+            found.push((text, requirement.origin));
+        }
+    }
+    found
 }
 
 /// The size names in the declarations of parameters.
@@ -174,6 +179,7 @@ impl fmt::Display for Signature {
     }
 }
 
-fn size_text(checked: &Checked, size: &Size) -> String {
+/// A size as the source writes it.
+pub fn size_text(checked: &Checked, size: &Size) -> String {
     size.display(&|s: SymbolId| checked.symbols[s].name.as_str()).to_string()
 }

@@ -124,7 +124,9 @@ fn words_have_the_classes_that_the_lexer_gives_them() {
         for (span, class) in grammar::highlight(&text) {
             let range = span.start as usize..span.end as usize;
             let word = &text[range.clone()];
-            let Some((place, is)) = found.get(&range.start) else { panic!("{name}: `{word}` at {range:?} has no class") };
+            let Some((place, is)) = found.get(&range.start) else {
+                panic!("{name}: `{word}` at {range:?} has no class")
+            };
             let group = is.split('.').next().unwrap_or_default();
             let expected: &[&str] = match class {
                 Highlight::Keyword => &["keyword"],
@@ -170,7 +172,8 @@ fn the_functions_and_constants_of_the_language_are_known() {
 fn declarations_are_found() {
     let query = Query::new(&language(), tree_sitter_fuseloop::LOCALS_QUERY).expect("a valid query");
     let index = |name: &str| query.capture_index_for_name(name).expect("the query has the capture");
-    let declared_by: Vec<u32> = [".function", ".parameter", ".var"].map(|kind| index(&format!("local.definition{kind}"))).into();
+    let declared_by: Vec<u32> =
+        [".function", ".parameter", ".var"].map(|kind| index(&format!("local.definition{kind}"))).into();
     for (name, text) in programs() {
         let Ok(file) = grammar::parse(&text) else { continue };
         let tree = parse(&text);

@@ -7,4 +7,4 @@ pub(crate) mod text;
 
 pub use dot::write as dot;
 pub use json::write as json;
-pub use text::render as text;
+pub use text::{amount, operations, render as text};

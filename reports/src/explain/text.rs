@@ -422,12 +422,12 @@ pub(crate) fn in_blocks(report: &Report) -> Vec<&CutSummary> {
 }
 
 /// An amount of bytes, as text.
-pub(crate) fn amount(report: &Report, amount: &Amount) -> String {
+pub fn amount(report: &Report, amount: &Amount) -> String {
     counted(report, amount, "bytes")
 }
 
 /// The scalar operations, as text.
-pub(crate) fn operations(report: &Report, figures: &Figures) -> String {
+pub fn operations(report: &Report, figures: &Figures) -> String {
     counted(report, &figures.operations, "scalar operations")
 }
 

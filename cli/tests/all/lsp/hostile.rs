@@ -21,6 +21,12 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("textDocument/definition", json!({ "textDocument": document(), "position": at(2, 9) })),
         ("textDocument/documentHighlight", json!({ "textDocument": document(), "position": at(0, 19) })),
         ("textDocument/completion", json!({ "textDocument": document(), "position": at(1000, 9) })),
+        ("textDocument/inlayHint", json!({ "textDocument": document(), "range": all })),
+        ("textDocument/codeLens", json!({ "textDocument": document() })),
+        (
+            "textDocument/references",
+            json!({ "textDocument": document(), "position": at(0, 3), "context": { "includeDeclaration": true } }),
+        ),
     ]
 }
 

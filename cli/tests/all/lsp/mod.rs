@@ -1,6 +1,8 @@
 //! `fuseloop lsp` as an editor meets it.
 
 mod client;
+mod commands;
+mod hints;
 mod hostile;
 mod names;
 

@@ -6,5 +6,10 @@ fn main() {
         println!("cargo:rerun-if-changed={file}");
     }
     // The generated code has unused parameters.
-    cc::Build::new().std("c11").include("src").flag_if_supported("-Wno-unused-parameter").files(files).compile("fuseloop");
+    cc::Build::new()
+        .std("c11")
+        .include("src")
+        .flag_if_supported("-Wno-unused-parameter")
+        .files(files)
+        .compile("fuseloop");
 }
