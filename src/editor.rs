@@ -17,6 +17,9 @@ mod hints;
 
 pub use hints::{Hint, HintKind};
 
+/// The names that may follow `@` before a function.
+const DECORATORS: [&str; 2] = ["fast", "kernels"];
+
 /// The functions and names of a text, with those of the files that it uses.
 ///
 /// ```
@@ -82,18 +85,37 @@ pub enum Class {
 ///
 /// let classes: Vec<Class> = words("exp(x)").into_iter().map(|(_, class)| class).collect();
 /// assert_eq!(classes, [Class::Builtin, Class::Variable]);
+/// assert_eq!(words("sum[i](x[i])")[0].1, Class::Builtin);
 /// ```
 pub fn words(text: &str) -> Vec<(Range<usize>, Class)> {
     let words = highlight(text);
     let word = |at: usize| words.get(at).and_then(|(span, _)| text.get(bytes(*span)));
+    // For each bracket the number of the word that closes it.
+    let (mut open, mut closed) = (vec![], BTreeMap::new());
+    for at in (0..words.len()).filter(|at| words[*at].1 == Highlight::Bracket) {
+        match word(at) {
+            Some("(" | "[" | "{") => open.push(at),
+            _ => closed.extend(open.pop().map(|opening| (opening, at))),
+        }
+    }
+    // A reducer has indices before its arguments: `sum[i < n](x[i])`. Brackets in the next line belong
+    // to the next statement.
+    let is_called = |name: usize| {
+        let indices = closed.get(&(name + 1)).filter(|_| word(name + 1) == Some("["));
+        let last = *indices.unwrap_or(&name);
+        let gap = words.get(last).zip(words.get(last + 1)).map(|((a, _), (b, _))| a.end as usize..b.start as usize);
+        word(last + 1) == Some("(") && gap.and_then(|gap| text.get(gap)).is_some_and(|gap| !gap.contains('\n'))
+    };
     let class = |at: usize, class: Highlight| {
         let before = at.checked_sub(1).and_then(word);
         Some(match class {
             Highlight::Keyword => Class::Keyword,
             Highlight::Type => Class::Type,
             Highlight::Name if before == Some("fn") => Class::Definition,
-            Highlight::Name if before == Some("@") && word(at) == Some("kernels") => Class::Decorator,
-            Highlight::Name if word(at + 1) == Some("(") => {
+            Highlight::Name if before == Some("@") && DECORATORS.contains(&word(at).unwrap_or_default()) => {
+                Class::Decorator
+            }
+            Highlight::Name if is_called(at) => {
                 let known = crate::reference::find(word(at).unwrap_or_default());
                 if known.iter().any(|entry| entry.kind.is_called()) { Class::Builtin } else { Class::Function }
             }

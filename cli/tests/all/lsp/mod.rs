@@ -109,7 +109,8 @@ fn formatting_changes_only_the_lines_that_differ() {
 #[test]
 fn words_have_classes() {
     let mut client = Client::new();
-    let text = "use nn\n@kernels(1)\nfn f(x: f32[n]) = exp(x) + 1 # 𝄞\nfn g(x: f32[n]) = f(x)\n";
+    let text = "use nn\n@kernels(1)\nfn f(x: f32[n]) = exp(x) + 1 # 𝄞\nfn g(x: f32[n]) = f(x)\n\
+                @fast\nfn h(x: f32[n]) {\n    let y = sum[i < n](x[i]) * x[0]\n    (y)\n}\n";
     client.open(URI, text);
     let result = client.request("textDocument/semanticTokens/full", json!({ "textDocument": document() }));
     let numbers: Vec<u64> = result["data"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { atLine, call, notStarted, results, type Lens } from "../src/commands";
+
+const lens = (line: number, command: string, name: string): Lens => ({
+  range: { start: { line } },
+  command: { command, arguments: [{ uri: "file:///a.fl", function: name }] },
+});
+
+test("a command means the function at the cursor", () => {
+  const lenses = [lens(4, "fuseloop.run", "g"), lens(4, "fuseloop.explain", "g"), lens(1, "fuseloop.run", "f")];
+  const name = (line: number) => atLine(lenses, "fuseloop.run", line)?.function;
+  assert.deepEqual([0, 1, 3, 4, 90].map(name), ["f", "f", "f", "g", "g"]);
+  assert.equal(atLine([], "fuseloop.run", 0), undefined);
+  assert.equal(atLine([{ range: { start: { line: 0 } } }], "fuseloop.run", 0), undefined);
+});
+
+test("arguments that describe no call are refused", () => {
+  for (const wrong of [undefined, null, 3, "f", {}, { uri: "a" }, { uri: 1, function: "f" }]) assert.equal(call(wrong), undefined);
+});
+
+test("texts for people", () => {
+  assert.equal(results({ uri: "", function: "f", arguments: "x=1" }, "2\n\n"), "# f(x=1)\n2\n");
+  assert.match(notStarted("fuseloop", new Error("ENOENT")), /`fuseloop` cannot be started \(ENOENT\)/);
+});
