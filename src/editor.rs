@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use compiler::check::{Slot, check, function_named};
 use grammar::ast::{File, Function, ModuleId, Span};
@@ -11,6 +12,8 @@ pub use grammar::{Occurrence, Role};
 use ir::checked::Checked;
 
 use crate::link::link_uses;
+#[cfg(feature = "reports")]
+use crate::{Explanation, Options};
 use crate::{Loader, Signature, Source, boundary};
 
 mod hints;
@@ -32,8 +35,10 @@ const DECORATORS: [&str; 2] = ["fast", "kernels"];
 /// ```
 #[derive(Debug, Default)]
 pub struct Names {
-    source: Source,
+    source: Arc<Source>,
     file: File,
+    /// The functions that have been checked; `None` for those with errors.
+    checked: Mutex<BTreeMap<String, Option<Arc<Checked>>>>,
 }
 
 /// A function where it stands.
@@ -144,7 +149,7 @@ impl Names {
             grammar::recover_module(&source.text, 0, &mut file);
             // Files that cannot be read have no names.
             _ = link_uses(&mut source, loader, &mut file);
-            Ok(Names { file, source: std::mem::take(&mut source) })
+            Ok(Names { file, source: Arc::new(std::mem::take(&mut source)), ..Names::default() })
         };
         boundary::enter(|_| (), read).unwrap_or_default()
     }
@@ -233,12 +238,31 @@ impl Names {
 
     /// The checked signature of a function of the text that has no errors.
     pub fn signature(&self, name: &str) -> Option<Signature> {
-        Some(Signature::new(&self.checked(name)?))
+        Some(Signature::new(&*self.checked(name)?))
     }
 
     /// A function of the program, checked; `None` if it has errors.
-    fn checked(&self, name: &str) -> Option<Checked> {
-        boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok()
+    fn checked(&self, name: &str) -> Option<Arc<Checked>> {
+        // A panic leaves no entry half written.
+        let mut known = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(checked) = known.get(name) {
+            return checked.clone();
+        }
+        let checked = boundary::enter(|_| (), || check(&self.file, name).map_err(|_| ())).ok().map(Arc::new);
+        known.insert(name.to_owned(), checked.clone());
+        checked
+    }
+
+    /// The report on a function of the program, for its formulas; `None` if the function has errors,
+    /// whatever others have.
+    #[cfg(feature = "reports")]
+    pub fn explain(&self, name: &str) -> Option<Explanation> {
+        let checked = self.checked(name)?;
+        let explain = || {
+            let source = Arc::clone(&self.source);
+            Explanation::new(source, &checked, &Options::default(), &[]).map_err(|_| ())
+        };
+        boundary::enter(|_| (), explain).ok()
     }
 
     /// The function of the text that a place is in.

@@ -10,10 +10,10 @@ use super::documents::{Document, Documents};
 /// The fixes of the errors and warnings that touch a range.
 pub fn of(documents: &Documents, document: &Document, range: lsp_types::Range) -> Vec<CodeActionOrCommand> {
     let wanted = document.lines.bytes(&document.text, range);
-    let (_, reports) = diagnostics::reports(documents, document);
+    let reports = documents.reports(document);
     let mut actions = vec![];
-    for report in reports {
-        let place = diagnostics::place(document, &report);
+    for report in &reports.all {
+        let place = diagnostics::place(document, report);
         let touches = place.start <= wanted.end && wanted.start <= place.end;
         let own = report.suggestion.iter().all(|(bytes, _)| bytes.end <= document.text.len());
         if !touches || !own || report.suggestion.is_empty() {

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel};
-use std::thread;
 use std::time::Duration;
 
 use fuseloop::values::{self, Value};
@@ -11,6 +10,7 @@ use fuseloop::{CallOptions, Cancel, Function, Options, Program, Style, print};
 use lsp_types::Uri;
 use serde::Deserialize;
 
+use super::threads;
 use super::transport::Message;
 use crate::failure::Failure;
 use crate::run::memory_to_use;
@@ -59,12 +59,12 @@ pub fn start(
     let cancel = Cancel::default();
     let (of_job, of_clock) = (cancel.clone(), cancel.clone());
     let (ended, end) = channel::<()>();
-    thread::spawn(move || {
+    threads::start(move || {
         if end.recv_timeout(MAX_TIME) == Err(RecvTimeoutError::Timeout) {
             of_clock.cancel();
         }
     });
-    thread::spawn(move || {
+    threads::start(move || {
         let result = super::server::caught(|| run(&job, &of_job))
             .unwrap_or_else(|| Err("a fault of Fuseloop itself: please report it, with the text".to_owned()));
         drop(ended);

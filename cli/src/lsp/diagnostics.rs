@@ -2,33 +2,65 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc::SyncSender;
 
-use fuseloop::Source;
 use fuseloop::render::{Report, Severity};
-use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString};
+use fuseloop::{Errors, Program, Source};
+use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, Uri};
 
 use super::documents::{Document, Documents};
 use super::positions::Lines;
-use super::uris;
+use super::server::caught;
+use super::transport::Message;
+use super::{threads, uris};
 
-/// The errors of a text, or its warnings, each with the source that its places are in.
-pub fn reports(documents: &Documents, document: &Document) -> (Source, Vec<Report>) {
-    match documents.program(document).as_ref() {
-        Err(errors) => (errors.source().clone(), errors.reports().collect()),
-        Ok(program) => {
-            let warnings = program.warnings();
-            let mut reports: Vec<Report> = warnings.reports().collect();
-            let functions = program.functions().filter_map(|signature| program.function(&signature.name).ok());
-            reports.extend(functions.filter_map(|function| Some(function.hold_kernels().err()?.report())));
-            (warnings.source().clone(), reports)
+/// The errors of a program, or its warnings.
+#[derive(Debug)]
+pub struct Reports {
+    /// The source that their places are in.
+    pub source: Source,
+    /// Each of them.
+    pub all: Vec<Report>,
+}
+
+impl Reports {
+    /// Those of a program that was read.
+    pub fn new(program: &Result<Program, Errors>) -> Reports {
+        match program {
+            Err(errors) => Reports { source: errors.source().clone(), all: errors.reports().collect() },
+            Ok(program) => {
+                let warnings = program.warnings();
+                let mut all: Vec<Report> = warnings.reports().collect();
+                let functions = program.functions().filter_map(|signature| program.function(&signature.name).ok());
+                all.extend(functions.filter_map(|function| Some(function.hold_kernels().err()?.report())));
+                Reports { source: warnings.source().clone(), all }
+            }
         }
     }
 }
 
-/// The same, as the protocol writes them.
+/// The errors or warnings of a text, as the protocol writes them.
 pub fn of(documents: &Documents, document: &Document) -> Vec<Diagnostic> {
-    let (source, reports) = reports(documents, document);
-    reports.iter().map(|report| diagnostic(documents, document, &source, report)).collect()
+    let Reports { source, all } = &*documents.reports(document);
+    all.iter().map(|report| diagnostic(documents, document, source, report)).collect()
+}
+
+/// Finds the errors or warnings of one of some texts on a thread of its own, and sends what `done`
+/// makes of them.
+pub fn start(
+    texts: Vec<Document>,
+    uri: Uri,
+    sender: SyncSender<Message>,
+    done: impl FnOnce(Option<Reports>) -> Message + Send + 'static,
+) {
+    threads::start(move || {
+        let find = || {
+            let documents = Documents::of(texts);
+            Some(Reports::new(&documents.parse(documents.get(&uri)?)))
+        };
+        // The server may have ended meanwhile.
+        let _ = sender.send(done(caught(find).flatten()));
+    });
 }
 
 /// The place of a report in its own text: its first label, or, if that is in a file which the text

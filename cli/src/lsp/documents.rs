@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fuseloop::editor::Names;
-use fuseloop::{Errors, Explanation, Folder, Loader, Located, MAX_SOURCE, NotRead, Options, Program, Source};
+use fuseloop::{Errors, Explanation, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
 use lsp_types::{TextDocumentContentChangeEvent, Uri};
 
+use super::diagnostics::Reports;
 use super::positions::Lines;
 use super::uris;
 
 /// A text that is open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Document {
     /// Its URI.
     pub uri: Uri,
@@ -90,7 +91,7 @@ impl Document {
 #[derive(Debug, Default)]
 struct Analysis {
     names: OnceCell<Rc<Names>>,
-    program: OnceCell<Rc<Result<Program, Errors>>>,
+    reports: OnceCell<Rc<Reports>>,
     explanations: RefCell<BTreeMap<String, Option<Rc<Explanation>>>>,
 }
 
@@ -104,6 +105,13 @@ pub struct Documents {
 }
 
 impl Documents {
+    /// Some texts.
+    pub fn of(texts: Vec<Document>) -> Documents {
+        let mut documents = Documents::default();
+        texts.into_iter().for_each(|document| documents.open(document));
+        documents
+    }
+
     /// Adds a text, or replaces it.
     pub fn open(&mut self, document: Document) {
         self.forget();
@@ -149,9 +157,20 @@ impl Documents {
         Rc::clone(self.known.borrow_mut().entry(document.uri.to_string()).or_default())
     }
 
-    /// The program of a text.
-    pub fn program(&self, document: &Document) -> Rc<Result<Program, Errors>> {
-        Rc::clone(self.analysis(document).program.get_or_init(|| Rc::new(self.parse(document))))
+    /// The errors of a text, or its warnings.
+    pub fn reports(&self, document: &Document) -> Rc<Reports> {
+        Rc::clone(self.analysis(document).reports.get_or_init(|| Rc::new(Reports::new(&self.parse(document)))))
+    }
+
+    /// Takes the errors or warnings of a text, which another thread has found.
+    pub fn found(&self, document: &Document, reports: Reports) {
+        // They may be there already.
+        let _ = self.analysis(document).reports.set(Rc::new(reports));
+    }
+
+    /// A copy of the texts, for another thread.
+    pub fn texts(&self) -> Vec<Document> {
+        self.all().cloned().collect()
     }
 
     /// The names of a text and of the files that it uses.
@@ -163,15 +182,13 @@ impl Documents {
         Rc::clone(self.analysis(document).names.get_or_init(|| Rc::new(read())))
     }
 
-    /// The report on a function of a text without errors.
+    /// The report on a function without errors.
     pub fn explanation(&self, document: &Document, function: &str) -> Option<Rc<Explanation>> {
         let analysis = self.analysis(document);
         if let Some(known) = analysis.explanations.borrow().get(function) {
             return known.clone();
         }
-        let program = self.program(document);
-        let found = program.as_ref().as_ref().ok().and_then(|program| program.function(function).ok());
-        let explanation = found.and_then(|found| found.explain(&Options::default(), &[]).ok()).map(Rc::new);
+        let explanation = self.names(document).explain(function).map(Rc::new);
         analysis.explanations.borrow_mut().insert(function.to_owned(), explanation.clone());
         explanation
     }

@@ -1,27 +1,32 @@
-//! Code lenses: the commands above each function.
+//! Code lenses: the commands above each function. Their arguments follow when an editor shows them,
+//! because functions have to be checked for these.
 
 use fuseloop::editor::Names;
 use lsp_types::{CodeLens, Command};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::commands;
 use super::documents::Document;
 
-/// The lenses of the functions without errors.
+/// The lenses of a text.
 pub fn of(names: &Names, document: &Document) -> Vec<CodeLens> {
-    let lenses = names.functions().filter_map(|function| {
-        let arguments = names.arguments(&function.name)?;
+    let lenses = names.functions().flat_map(|function| {
         let range = document.range(&function.at);
-        let call = json!({ "uri": document.uri, "function": function.name, "arguments": arguments });
-        Some([commands::EXPLAIN, commands::RUN].map(|command| CodeLens {
-            range,
-            command: Some(Command {
-                title: command.rsplit('.').next().unwrap_or_default().to_owned(),
-                command: command.to_owned(),
-                arguments: Some(vec![call.clone()]),
-            }),
-            data: None,
-        }))
+        commands::ALL.map(|command| {
+            let data = json!({ "uri": document.uri, "function": function.name, "command": command });
+            CodeLens { range, command: None, data: Some(data) }
+        })
     });
-    lenses.flatten().collect()
+    lenses.collect()
+}
+
+/// A lens of the text with its command.
+pub fn resolve(names: &Names, lens: CodeLens) -> CodeLens {
+    let data = lens.data.unwrap_or_default();
+    let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (command, function) = (text("command").to_owned(), text("function"));
+    let call = json!({ "uri": text("uri"), "function": function, "arguments": names.arguments(function) });
+    let title = command.rsplit('.').next().unwrap_or_default().to_owned();
+    let command = Command { title, command, arguments: Some(vec![call]) };
+    CodeLens { range: lens.range, command: Some(command), data: None }
 }

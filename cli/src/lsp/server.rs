@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use fuseloop::Cancel;
 use lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLensOptions, CodeLensParams,
-    CompletionOptions, CompletionParams, DidChangeTextDocumentParams, DidChangeWorkspaceFoldersParams,
-    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams,
-    ExecuteCommandOptions, ExecuteCommandParams, HoverProviderCapability, InlayHintParams, OneOf,
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLens, CodeLensOptions,
+    CodeLensParams, CompletionOptions, CompletionParams, Diagnostic, DidChangeTextDocumentParams,
+    DidChangeWorkspaceFoldersParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams,
+    DocumentSymbolParams, ExecuteCommandOptions, ExecuteCommandParams, HoverProviderCapability, InlayHintParams, OneOf,
     PublishDiagnosticsParams, ReferenceParams, RenameParams, SemanticTokens, SemanticTokensFullOptions,
     SemanticTokensOptions, SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams,
     TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::diagnostics::Reports;
 use super::documents::{Document, Documents};
 use super::transport::{Message, codes, send};
 use super::{actions, commands, completion, diagnostics, formatting, hints, hover, lenses, symbols, tokens, uris};
@@ -65,8 +66,10 @@ pub struct Server<'w, W> {
     /// The commands that run, by the requests that wait for them.
     running: Vec<(Value, Cancel)>,
     waiting: VecDeque<Waiting>,
-    /// The texts with diagnostics to be computed, by their URIs.
+    /// The texts that are to be checked, by their URIs.
     unchecked: BTreeSet<String>,
+    /// Whether one is being checked.
+    checking: bool,
 }
 
 /// The step after a message.
@@ -89,6 +92,7 @@ impl<'w, W: Write> Server<'w, W> {
             running: vec![],
             waiting: VecDeque::new(),
             unchecked: BTreeSet::new(),
+            checking: false,
         }
     }
 
@@ -96,7 +100,7 @@ impl<'w, W: Write> Server<'w, W> {
     pub fn serve(mut self, received: &Receiver<Message>) -> Result<(), Failure> {
         let mut ended = false;
         loop {
-            let idle = self.waiting.is_empty() && self.unchecked.is_empty() && !ended;
+            let idle = self.waiting.is_empty() && (self.checking || self.unchecked.is_empty()) && !ended;
             let first = if idle { received.recv().ok() } else { received.try_recv().ok() };
             for message in first.into_iter().chain(received.try_iter()) {
                 match self.take(message)? {
@@ -108,10 +112,12 @@ impl<'w, W: Write> Server<'w, W> {
             // One piece of work, then a look at what has arrived meanwhile.
             if let Some(request) = self.waiting.pop_front() {
                 self.answer(request)?;
-            } else if let Some(uri) = self.unchecked.pop_first() {
-                self.check(&uri)?;
             } else if ended {
                 return self.end();
+            } else if !self.checking
+                && let Some(uri) = self.unchecked.pop_first()
+            {
+                self.check(&uri)?;
             }
         }
     }
@@ -126,6 +132,7 @@ impl<'w, W: Write> Server<'w, W> {
             Message::Wrong { id, code, message } => self.refuse(&id, &Refused::new(code, message))?,
             Message::Response => {}
             Message::End => return Ok(Next::Finish),
+            Message::Checked { uri, version, reports } => self.checked(uri, version, reports)?,
             Message::Done { id, result } => {
                 // One that was cancelled has been answered.
                 if let Some(at) = self.running.iter().position(|(running, _)| *running == id) {
@@ -221,14 +228,33 @@ impl<'w, W: Write> Server<'w, W> {
         self.unchecked.extend(self.documents.all().map(|document| document.uri.to_string()));
     }
 
-    /// Publishes the diagnostics of a text; none if it is no longer open.
+    /// Has a text checked; one that is no longer open has no diagnostics.
     fn check(&mut self, uri: &str) -> io::Result<()> {
         let Ok(uri) = uri.parse::<Uri>() else { return Ok(()) };
-        let found = self.documents.get(&uri).map(|document| {
-            let diagnostics = caught(|| diagnostics::of(&self.documents, document)).unwrap_or_default();
-            (diagnostics, document.version)
+        let Some(document) = self.documents.get(&uri) else { return self.publish(uri, None, vec![]) };
+        let (version, checked) = (document.version, uri.clone());
+        let done = move |reports| Message::Checked { uri: checked, version, reports };
+        self.checking = true;
+        diagnostics::start(self.documents.texts(), uri, self.sender.clone(), done);
+        Ok(())
+    }
+
+    /// Publishes the diagnostics of a text, unless it has changed since it was checked.
+    fn checked(&mut self, uri: Uri, version: i32, reports: Option<Reports>) -> io::Result<()> {
+        self.checking = false;
+        let outdated = self.unchecked.contains(uri.as_str());
+        let Some(document) = self.documents.get(&uri).filter(|document| document.version == version && !outdated)
+        else {
+            return Ok(());
+        };
+        let found = reports.and_then(|reports| {
+            self.documents.found(document, reports);
+            caught(|| diagnostics::of(&self.documents, document))
         });
-        let (diagnostics, version) = found.map_or((vec![], None), |(found, version)| (found, Some(version)));
+        self.publish(uri, Some(version), found.unwrap_or_default())
+    }
+
+    fn publish(&mut self, uri: Uri, version: Option<i32>, diagnostics: Vec<Diagnostic>) -> io::Result<()> {
         let params = PublishDiagnosticsParams { uri, diagnostics, version };
         send(self.output, json!({ "method": "textDocument/publishDiagnostics", "params": params }))
     }
@@ -343,6 +369,12 @@ impl<'w, W: Write> Server<'w, W> {
                 let document = self.document(&params.text_document.uri)?;
                 written(lenses::of(&self.documents.names(document), document))
             }
+            "codeLens/resolve" => {
+                let lens: CodeLens = read(params)?;
+                let uri = lens.data.as_ref().and_then(|data| data["uri"].as_str()?.parse().ok());
+                let uri: Uri = uri.ok_or_else(|| Refused::new(codes::INVALID_PARAMS, "a lens of another server"))?;
+                written(lenses::resolve(&self.documents.names(self.document(&uri)?), lens))
+            }
             "textDocument/references" => {
                 let ReferenceParams { text_document_position: at, context, .. } = read(params)?;
                 let document = self.document(&at.text_document.uri)?;
@@ -394,7 +426,7 @@ fn capabilities() -> ServerCapabilities {
         hover_provider: Some(HoverProviderCapability::Simple(true)),
         completion_provider: Some(CompletionOptions::default()),
         inlay_hint_provider: Some(OneOf::Left(true)),
-        code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+        code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(true) }),
         execute_command_provider: Some(ExecuteCommandOptions {
             commands: commands::ALL.map(str::to_owned).to_vec(),
             ..ExecuteCommandOptions::default()

@@ -5,7 +5,10 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use lsp_types::Uri;
 use serde_json::{Value, json};
+
+use super::diagnostics::Reports;
 
 /// The limit on the bytes of a message.
 const MAX_MESSAGE: u64 = 256 << 20;
@@ -38,6 +41,8 @@ pub enum Message {
     Response,
     /// Not from the editor: the result of a command that ran on a thread of its own.
     Done { id: Value, result: Result<String, String> },
+    /// Not from the editor: the errors or warnings of a version of a text; `None` after a fault.
+    Checked { uri: Uri, version: i32, reports: Option<Reports> },
     /// The editor has closed the connection.
     End,
     /// Text that is no message.

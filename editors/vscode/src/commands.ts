@@ -3,6 +3,9 @@
 /** A code lens of the server, as far as the commands read it. */
 export interface Lens {
   range: { start: { line: number } };
+  /** As the server lists it. */
+  data?: { command?: string };
+  /** Once the server has resolved it. */
   command?: { command: string; arguments?: unknown[] };
 }
 
@@ -22,12 +25,11 @@ export function call(argument: unknown): Call | undefined {
   return typeof uri === "string" && typeof name === "string" ? (argument as Call) : undefined;
 }
 
-/** The function that a command means at a line: the last that begins there or above, or else the first. */
-export function atLine(lenses: readonly Lens[], command: string, line: number): Call | undefined {
-  const own = lenses.filter((lens) => lens.command?.command === command);
+/** The lens that a command means at a line: the last that begins there or above, or else the first. */
+export function atLine(lenses: readonly Lens[], command: string, line: number): Lens | undefined {
+  const own = lenses.filter((lens) => lens.data?.command === command);
   own.sort((a, b) => a.range.start.line - b.range.start.line);
-  const found = own.filter((lens) => lens.range.start.line <= line).at(-1) ?? own[0];
-  return call(found?.command?.arguments?.[0]);
+  return own.filter((lens) => lens.range.start.line <= line).at(-1) ?? own[0];
 }
 
 /** Results as a text to show: the call, then its results. */

@@ -69,7 +69,10 @@ async function atCursor(command: string): Promise<Call | undefined> {
   if (!client || editor?.document.languageId !== "fuseloop") return undefined;
   const textDocument = client.code2ProtocolConverter.asTextDocumentIdentifier(editor.document);
   const lenses = await client.sendRequest<Lens[] | null>("textDocument/codeLens", { textDocument });
-  return atLine(lenses ?? [], command, editor.selection.active.line);
+  const lens = atLine(lenses ?? [], command, editor.selection.active.line);
+  if (!lens) return undefined;
+  const { command: found } = await client.sendRequest<Lens>("codeLens/resolve", lens);
+  return call(found?.arguments?.[0]);
 }
 
 async function explain(wanted: Call, ask: Ask): Promise<void> {

@@ -3,15 +3,12 @@ import test from "node:test";
 
 import { atLine, call, notStarted, results, type Lens } from "../src/commands";
 
-const lens = (line: number, command: string, name: string): Lens => ({
-  range: { start: { line } },
-  command: { command, arguments: [{ uri: "file:///a.fl", function: name }] },
-});
+const lens = (line: number, command: string): Lens => ({ range: { start: { line } }, data: { command } });
 
 test("a command means the function at the cursor", () => {
-  const lenses = [lens(4, "fuseloop.run", "g"), lens(4, "fuseloop.explain", "g"), lens(1, "fuseloop.run", "f")];
-  const name = (line: number) => atLine(lenses, "fuseloop.run", line)?.function;
-  assert.deepEqual([0, 1, 3, 4, 90].map(name), ["f", "f", "f", "g", "g"]);
+  const [g, other, f] = [lens(4, "fuseloop.run"), lens(5, "fuseloop.explain"), lens(1, "fuseloop.run")];
+  const at = (line: number) => atLine([g, other, f], "fuseloop.run", line);
+  assert.deepEqual([0, 1, 3, 4, 90].map(at), [f, f, f, g, g]);
   assert.equal(atLine([], "fuseloop.run", 0), undefined);
   assert.equal(atLine([{ range: { start: { line: 0 } } }], "fuseloop.run", 0), undefined);
 });

@@ -16,7 +16,13 @@ fn lenses_explain_and_run_functions() {
     let mut client = Client::new();
     client.open(URI, "fn f(x: f32[2 * n], k: i64) = x * f32(k)\nfn wrong(x: f32[n]) = y\n");
     let lenses = client.request("textDocument/codeLens", json!({ "textDocument": document() }));
+    assert_eq!(lenses.as_array().unwrap().len(), 4);
+    let mut resolve = |number: usize| client.request("codeLens/resolve", lenses[number].clone());
+    let lenses = [0, 1, 3].map(&mut resolve);
     insta::assert_json_snapshot!(lenses);
+    for wrong in [json!({}), json!({ "range": super::range((0, 0), (0, 0)) })] {
+        assert_eq!(client.answer("codeLens/resolve", wrong)["error"]["code"], -32602);
+    }
     let refused = client.answer("workspace/executeCommand", lenses[1]["command"].clone());
     assert_eq!(refused["error"]["code"], -32803, "{refused}");
 
