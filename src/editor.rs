@@ -103,8 +103,8 @@ pub fn words(text: &str) -> Vec<(Range<usize>, Class)> {
             _ => closed.extend(open.pop().map(|opening| (opening, at))),
         }
     }
-    // A reducer has indices before its arguments: `sum[i < n](x[i])`. Brackets in the next line belong
-    // to the next statement.
+    // A reducer has indices before its arguments: `sum[i < n](x[i])`. Brackets in the next line
+    // belong to the next statement.
     let is_called = |name: usize| {
         let indices = closed.get(&(name + 1)).filter(|_| word(name + 1) == Some("["));
         let last = *indices.unwrap_or(&name);
@@ -253,8 +253,8 @@ impl Names {
         checked
     }
 
-    /// The report on a function of the program, for its formulas; `None` if the function has errors,
-    /// whatever others have.
+    /// The report on a function of the program, for its formulas; `None` if the function has
+    /// errors, whatever others have.
     #[cfg(feature = "reports")]
     pub fn explain(&self, name: &str) -> Option<Explanation> {
         let checked = self.checked(name)?;

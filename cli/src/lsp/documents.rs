@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fuseloop::editor::Names;
-use fuseloop::{Errors, Explanation, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
+use fuseloop::{Errors, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
 use lsp_types::{TextDocumentContentChangeEvent, Uri};
 
 use super::diagnostics::Reports;
+use super::facts::Known;
 use super::positions::Lines;
 use super::uris;
 
@@ -87,12 +88,11 @@ impl Document {
     }
 }
 
-/// What is known about a text, until a text changes.
+/// The results of reading a text, until a text changes.
 #[derive(Debug, Default)]
 struct Analysis {
     names: OnceCell<Rc<Names>>,
     reports: OnceCell<Rc<Reports>>,
-    explanations: RefCell<BTreeMap<String, Option<Rc<Explanation>>>>,
 }
 
 /// All texts that are open, by their URIs.
@@ -101,6 +101,8 @@ pub struct Documents {
     open: BTreeMap<String, Document>,
     /// The folders that the editor works in.
     pub folders: Vec<PathBuf>,
+    /// The facts about functions.
+    pub facts: Known,
     known: RefCell<BTreeMap<String, Rc<Analysis>>>,
 }
 
@@ -180,17 +182,6 @@ impl Documents {
             None => Names::new(document.source(), None),
         };
         Rc::clone(self.analysis(document).names.get_or_init(|| Rc::new(read())))
-    }
-
-    /// The report on a function without errors.
-    pub fn explanation(&self, document: &Document, function: &str) -> Option<Rc<Explanation>> {
-        let analysis = self.analysis(document);
-        if let Some(known) = analysis.explanations.borrow().get(function) {
-            return known.clone();
-        }
-        let explanation = self.names(document).explain(function).map(Rc::new);
-        analysis.explanations.borrow_mut().insert(function.to_owned(), explanation.clone());
-        explanation
     }
 
     /// The text of a file, as it is in the editor or else on disk.

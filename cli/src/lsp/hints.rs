@@ -2,13 +2,12 @@
 //! operations wait for another kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use fuseloop::Explanation;
-use fuseloop::editor::{Declared, HintKind};
+use fuseloop::editor::HintKind;
 use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, InlayHintTooltip, MarkupContent, MarkupKind};
 
 use super::documents::{Document, Documents};
+use super::facts::Facts;
 use super::hover::code;
 
 /// The hints on the functions that touch a range.
@@ -16,18 +15,19 @@ pub fn of(documents: &Documents, document: &Document, range: lsp_types::Range) -
     let wanted = document.lines.bytes(&document.text, range);
     let names = documents.names(document);
     let touched = names.functions().filter(|f| f.bytes.start <= wanted.end && wanted.start <= f.bytes.end);
+    let all = names.all();
     let mut hints = vec![];
     for function in touched {
-        for hint in names.hints(&function.name) {
+        let facts = documents.facts.of(&names, &all, &function);
+        let start = function.bytes.start;
+        for hint in &facts.hints {
             let kind = match hint.kind {
                 HintKind::Type => Some(InlayHintKind::TYPE),
                 HintKind::End => Some(InlayHintKind::PARAMETER),
             };
-            hints.push(InlayHint { kind, ..inlay(document, hint.at, hint.text) });
+            hints.push(InlayHint { kind, ..inlay(document, start + hint.at, hint.text.clone()) });
         }
-        if let Some(explanation) = documents.explanation(document, &function.name) {
-            hints.extend(fusion(document, &function, &explanation));
-        }
+        hints.extend(fusion(document, start, &facts));
     }
     hints.retain(|hint| range.start <= hint.position && hint.position <= range.end);
     hints
@@ -46,15 +46,13 @@ fn inlay(document: &Document, at: usize, text: String) -> InlayHint {
     }
 }
 
-/// The hints on fusion, at the ends of lines.
-fn fusion(document: &Document, function: &Declared, explanation: &Explanation) -> Vec<InlayHint> {
-    let line = |at: usize| document.range(&(at..at)).start.line;
-    let own = |place: &Range<usize>| function.bytes.start <= place.start && place.end <= function.bytes.end;
+/// The hints on fusion of a function that begins at `start`, at the ends of lines.
+fn fusion(document: &Document, start: usize, facts: &Facts) -> Vec<InlayHint> {
+    let line = |at: usize| document.range(&(start + at..start + at)).start.line;
     // For each line the texts, each with its explanation.
     let mut remarks: BTreeMap<u32, Vec<(String, String)>> = BTreeMap::new();
-    for kernel in explanation.kernels() {
-        let places = kernel.operations.iter().map(|(_, place)| place).filter(|place| own(place));
-        let lines: BTreeSet<u32> = places.map(|place| line(place.end)).collect();
+    for kernel in &facts.kernels {
+        let lines: BTreeSet<u32> = kernel.operations.iter().map(|(_, place)| line(place.end)).collect();
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { continue };
         let text = match last - first {
             0 => continue,
@@ -64,8 +62,8 @@ fn fusion(document: &Document, function: &Declared, explanation: &Explanation) -
         let about = format!("moves {}, executes {}\n\n{}", kernel.bytes, kernel.work, code(&kernel.nest.join("\n")));
         remarks.entry(*last).or_default().push((text, about));
     }
-    for wait in explanation.waits().into_iter().filter(|wait| own(&wait.at)) {
-        let help = wait.suggestion.map(|help| format!("\n\n{help}")).unwrap_or_default();
+    for wait in &facts.waits {
+        let help = wait.suggestion.as_ref().map(|help| format!("\n\n{help}")).unwrap_or_default();
         let remark = (format!("waits for {}: {}", wait.on, wait.bytes), format!("{}{help}", wait.why));
         let there = remarks.entry(line(wait.at.end)).or_default();
         if !there.contains(&remark) {

@@ -1,11 +1,15 @@
 //! The meaning of the name under the pointer: its type or signature, with the conditions that calls
 //! must meet, and a sentence about it.
 
+use std::ops::Range;
+use std::rc::Rc;
+
 use fuseloop::editor::{Names, Occurrence, Role};
-use fuseloop::{Explanation, Placed, reference};
+use fuseloop::{Placed, reference};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
 
 use super::documents::{Document, Documents};
+use super::facts::Facts;
 
 /// The text to show at a position.
 pub fn of(documents: &Documents, document: &Document, position: Position) -> Option<Hover> {
@@ -15,15 +19,16 @@ pub fn of(documents: &Documents, document: &Document, position: Position) -> Opt
         Some(one) if one.role == Role::Function => match names.function(&one.text) {
             Some(declared) => {
                 let checked = names.signature(&one.text).map(|signature| signature.to_string());
-                let explanation = documents.explanation(document, &one.text);
-                let kernels = explanation.map(|found| kernels(&found)).unwrap_or_default();
+                let facts = facts(documents, names, &one.text);
+                let figures = facts.and_then(|facts| facts.figures.clone()).map(|figures| format!("\n\n{figures}"));
+                let kernels = figures.unwrap_or_default();
                 format!("{}\n\n{}{kernels}", code(&checked.unwrap_or(declared.signature)), declared.comment)
             }
             None => about(&one.text)?,
         },
         Some(one) => {
             let ty = names.type_of(&one).map(|ty| format!(": {ty}")).unwrap_or_default();
-            let computed = computed(documents, document, names, &one).unwrap_or_default();
+            let computed = computed(documents, names, &one).unwrap_or_default();
             format!("{}\n\n{}{computed}", code(&format!("{}{ty}", one.text)), role(one.role))
         }
         None => about(document.word(at)?)?,
@@ -43,26 +48,23 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// The kernels of a function with their bytes and arithmetic.
-fn kernels(explanation: &Explanation) -> String {
-    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let (operations, kernels) = (explanation.kernels_before(), explanation.kernels_after());
-    let (operations, kernels) = (counted(operations, "operation"), counted(kernels, "kernel"));
-    let (moves, executes) = (explanation.moves(), explanation.executes());
-    format!("\n\n{operations} in {kernels}: moves {moves}, executes {executes}")
+/// The facts about a function of the text.
+fn facts(documents: &Documents, names: &Names, name: &str) -> Option<Rc<Facts>> {
+    let function = names.functions().find(|function| function.name == name)?;
+    Some(documents.facts.of(names, &names.all(), &function))
 }
 
 /// The kernel that computes a `let`, and the conditions on calls that come from it.
-fn computed(documents: &Documents, document: &Document, names: &Names, one: &Occurrence) -> Option<String> {
-    let (function, statement) = names.statement(one).filter(|_| one.role == Role::Let)?;
+fn computed(documents: &Documents, names: &Names, one: &Occurrence) -> Option<String> {
+    let (name, statement) = names.statement(one).filter(|_| one.role == Role::Let)?;
     let mut said = String::new();
-    if let Some(explanation) = documents.explanation(document, function) {
-        let kernels = explanation.kernels();
+    let function = names.functions().find(|function| function.name == name)?;
+    if let Some(facts) = facts(documents, names, name) {
+        let (kernels, start) = (&facts.kernels, function.bytes.start);
         let title = format!("`{}`", one.text);
-        let computes = |kernel: &Placed| {
-            let mut operations = kernel.operations.iter();
-            operations.any(|(name, at)| *name == title && statement.start <= at.start && at.end <= statement.end)
-        };
+        let within = |at: &Range<usize>| statement.start <= start + at.start && start + at.end <= statement.end;
+        let computes =
+            |kernel: &Placed| kernel.operations.iter().any(|(operation, at)| *operation == title && within(at));
         if let Some(number) = kernels.iter().position(computes) {
             let kernel = &kernels[number];
             let titles = kernel.operations.iter().map(|(name, _)| name.as_str()).filter(|name| *name != title);
@@ -77,7 +79,7 @@ fn computed(documents: &Documents, document: &Document, names: &Names, one: &Occ
             );
         }
     }
-    for requirement in names.requirements(function, &statement) {
+    for requirement in names.requirements(name, &statement) {
         said += &format!("\n\nneeds `{requirement}`");
     }
     Some(said)

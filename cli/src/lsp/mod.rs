@@ -11,6 +11,7 @@ mod commands;
 mod completion;
 mod diagnostics;
 mod documents;
+mod facts;
 mod formatting;
 mod hints;
 mod hover;

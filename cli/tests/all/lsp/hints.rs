@@ -71,3 +71,23 @@ fn hints_follow_an_edit() {
     client.set(URI, 2, "fn f(x: f64[n]) = x\n");
     assert!(hints(&mut client, "fn f(x: f64[n]) = x", &all).contains("‹ -> f64[n]›"));
 }
+
+#[test]
+fn hints_move_with_their_functions() {
+    let mut client = Client::new();
+    let all = range((0, 0), (100, 0));
+    client.open(URI, TEXT);
+    let before = hints(&mut client, TEXT, &all);
+    let text = format!("# A line.\nfn more(x: f32[n]) -> f32[n] = x\n{TEXT}");
+    client.set(URI, 2, &text);
+    let after = hints(&mut client, &text, &all);
+    let expected = before.replace("lines 2 to 4", "lines 4 to 6");
+    assert!(after.ends_with(&expected), "{after}");
+    // A function depends on those that it calls.
+    let text = "fn more(x: f32[n]) = x\nfn twice(x: f32[n]) = more(x)\n";
+    client.set(URI, 3, text);
+    assert_eq!(hints(&mut client, text, &all).matches("‹ -> f32[n]›").count(), 2);
+    let text = "fn more(x: f32[n]) = f64(x)\nfn twice(x: f32[n]) = more(x)\n";
+    client.set(URI, 4, text);
+    assert_eq!(hints(&mut client, text, &all).matches("‹ -> f64[n]›").count(), 2);
+}
