@@ -218,8 +218,8 @@ impl Explanation {
         page::explain(&self.source, &self.report, roof.as_ref())
     }
 
-    /// The same without the head, as a part of a page that has the style sheet of reports
-    /// (`reports/src/page/style.css`).
+    /// The same without the head and the text of the program, as a part of a page that shows the
+    /// program itself and has the style sheet of reports (`reports/src/page/style.css`).
     pub fn to_html_part(&self) -> String {
         let roof = self.roof.clone().or_else(roof::of_cpu);
         page::explain_part(&self.source, &self.report, roof.as_ref())

@@ -24,3 +24,18 @@ export function drawn(name, properties = {}, ...children) {
 export function options(select, texts) {
   select.replaceChildren(...texts.map((text) => element("option", { value: text, textContent: text })));
 }
+
+// Makes the children of an element those of another one. Parts that are equal stay: they need no
+// layout.
+export function renew(element, other) {
+  const [old, made] = [[...element.childNodes], [...other.childNodes]];
+  made.forEach((one, k) => {
+    const there = old[k];
+    if (!there) element.append(one);
+    else if (!there.isEqualNode(one)) {
+      if (there.cloneNode().isEqualNode(one.cloneNode()) && one.firstChild) renew(there, one);
+      else there.replaceWith(one);
+    }
+  });
+  old.slice(made.length).forEach((one) => one.remove());
+}

@@ -2,7 +2,7 @@
 
 import { Compiler } from "./compiler.js";
 import { Editor, characters, shaded } from "./editor.js";
-import { $, element, options } from "./elements.js";
+import { $, element, options, renew } from "./elements.js";
 import { Inputs } from "./inputs.js";
 import { decoded, encoded } from "./link.js";
 import { shown } from "./results.js";
@@ -46,6 +46,7 @@ function request(kind) {
 // Asks for what is to be shown, and shows it. Results are only asked for by hand.
 function edited() {
   changed = performance.now();
+  $("status").value = "";
   ask(want === "results" ? "check" : want);
 }
 
@@ -77,7 +78,6 @@ async function ask(kind) {
 
 function show(answer, kind) {
   if (answer.failure) {
-    $("status").value = "";
     return problems([{ severity: "error", message: `The compiler failed: ${answer.failure}`, spans: [] }]);
   }
   const of = (type) => answer.lines.filter((line) => line.type === type);
@@ -92,7 +92,7 @@ function show(answer, kind) {
   problems(wrong, at);
   if (about) functions(of("signature"), about);
   if (machines && !$("machines").length) options($("machines"), machines.names);
-  $("status").value = `${answer.time.toFixed(0)} ms`;
+  $("time").textContent = `${answer.time.toFixed(0)} ms`;
   if (kind === "results") lasted = answer.time;
   if (kind !== want || wrong.some(({ severity }) => severity === "error")) return;
   editor.paint(shaded((shades?.shades ?? []).map(([from, to, kernel]) => [at(from), at(to), kernel]), editor.text.length));
@@ -104,7 +104,7 @@ function show(answer, kind) {
 
 // The compiler has escaped all texts in the report.
 function report(html) {
-  $("report").replaceChildren(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
+  renew($("report"), new DOMParser().parseFromString(html, "text/html").body);
   const figure = [...$("report").querySelectorAll(".figure")].find((one) => one.querySelector(".name").textContent === "kernels");
   tour.see([".before", ".now"].map((part) => parseInt(figure.querySelector(part).textContent)));
 }

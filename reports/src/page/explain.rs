@@ -13,7 +13,7 @@ use maud::{Markup, html};
 
 use super::graph::{self, Flow, Node};
 use super::roofline::{self, Point};
-use super::source::{self, Shade};
+use super::source::{self, Shade, Shown};
 use super::{colour, figure, marked, page};
 use crate::explain::fold::{self, Alike, Bundle};
 use crate::explain::text::{amount, count, in_blocks, intensity, loads, operations, peak, share};
@@ -61,15 +61,17 @@ impl View<'_> {
 /// The page.
 pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
     let (before, after) = (report.before.kernels.len(), report.after.kernels.len());
-    page(&format!("{}: {before} kernels in {after}", report.function), &body(source, report, roof))
+    let title = format!("{}: {before} kernels in {after}", report.function);
+    page(&title, &body(source, Shown::All, report, roof))
 }
 
-/// The same without the head, for a page of its own that has the style sheet.
+/// The same without the head and the text of the program, for a page that has the style sheet and
+/// shows the program itself.
 pub fn write_part(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
-    body(source, report, roof).into_string()
+    body(source, Shown::Used, report, roof).into_string()
 }
 
-fn body(source: &Source, report: &Report, roof: Option<&Roof>) -> Markup {
+fn body(source: &Source, shown: Shown, report: &Report, roof: Option<&Roof>) -> Markup {
     let (before, after) = (&report.before, &report.after);
     let view = View::new(report);
     html! {
@@ -89,11 +91,7 @@ fn body(source: &Source, report: &Report, roof: Option<&Roof>) -> Markup {
             ))
             (figure("takes of memory", &peak(after), &format!("{} without fusion", peak(before))))
         }
-        section.shaded {
-            h2 { "Source" }
-            p.faint { "Each operation has the colour of the kernel that computes it." }
-            (source::write(source, &shades(report)))
-        }
+        (source::write(source, shown, &shades(report)))
         h2 { "Loops" }
         div.columns {
             div { p.faint { "Without fusion" } (kernels(report, before, |k| view.home(before.kernels[k].operations.first()))) }

@@ -21,14 +21,28 @@ pub struct Shade<'r> {
     pub title: &'r str,
 }
 
+/// The parts of a source that are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// All, the program itself first.
+    All,
+    /// Only the files and libraries that the program uses.
+    Used,
+}
+
 /// The text, line by line, and those parts from elsewhere that have operations.
-pub(super) fn write(source: &Source, shades: &[Shade<'_>]) -> Markup {
-    let (own, _, first) = source.part(0);
-    let parts = source.parts.iter().map(|part| source.part(part.start));
+pub(super) fn write(source: &Source, shown: Shown, shades: &[Shade<'_>]) -> Markup {
+    let own = source.part(0);
+    let used = source.parts.iter().map(|part| source.part(part.start));
     let shaded = |range: &Range<usize>| shades.iter().any(|shade| range.contains(&shade.start));
+    let used: Vec<_> = used.filter(|(range, ..)| shaded(range)).collect();
     html! {
-        (lines(&source.text, own, first, shades))
-        @for (range, name, first) in parts.filter(|(range, ..)| shaded(range)) {
+        @if shown == Shown::All || !used.is_empty() {
+            h2 { "Source" }
+            p.faint { "Each operation has the colour of the kernel that computes it." }
+        }
+        @if shown == Shown::All { (lines(&source.text, own.0, own.2, shades)) }
+        @for (range, name, first) in used {
             p.faint { (one_line(name)) }
             (lines(&source.text, range, first, shades))
         }
