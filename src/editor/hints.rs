@@ -1,5 +1,5 @@
-//! What the checker finds out about a function, as remarks between its words: the types of `let`s
-//! and results, the ends of indices, and the conditions that a statement adds to the function's.
+//! Remarks of the checker between the words of a function: the types of `let`s and results, the
+//! ends of indices, and the conditions that a statement adds to those of the function.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,9 +2,9 @@
 //! capability.
 //!
 //! A thread reads messages; the server takes all that have arrived at once, applies the changes of
-//! documents, and answers the requests that are still of use. When nothing is left to answer, it has
-//! the texts that changed checked, so that fast typing is checked once and not for each key. Checks
-//! and commands run on threads of their own: no answer waits for them.
+//! documents, and answers the requests that are still of use. When nothing is left to answer, it
+//! has the texts that changed checked, so that fast typing is checked once and not for each key.
+//! Checks and commands run on threads of their own: no answer waits for them.
 
 mod actions;
 mod commands;

@@ -89,7 +89,7 @@ fn line_ends_and_spaces_do_not_matter() {
     }
 }
 
-/// What a text is, cut short anywhere or with a word left out, is parsed.
+/// Every beginning of a text has a tree for all of it.
 #[test]
 fn half_typed_texts_are_parsed() {
     for (_, text) in programs().into_iter().filter(|(_, text)| text.len() < 600) {
