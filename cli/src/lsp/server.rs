@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
 
 use fuseloop::Cancel;
 use lsp_types::{
@@ -25,6 +26,9 @@ use super::documents::{Document, Documents};
 use super::transport::{Message, codes, send};
 use super::{actions, commands, completion, diagnostics, formatting, hints, hover, lenses, symbols, tokens, uris};
 use crate::failure::Failure;
+
+/// A text is checked once the editor has been quiet for this time: requests follow an edit closely.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The reason why a request has no result.
 struct Refused {
@@ -101,7 +105,13 @@ impl<'w, W: Write> Server<'w, W> {
         let mut ended = false;
         loop {
             let idle = self.waiting.is_empty() && (self.checking || self.unchecked.is_empty()) && !ended;
-            let first = if idle { received.recv().ok() } else { received.try_recv().ok() };
+            let unchecked = self.waiting.is_empty() && !self.checking && !self.unchecked.is_empty() && !ended;
+            let first = match (idle, unchecked) {
+                (true, _) => received.recv().ok(),
+                (_, true) => received.recv_timeout(PAUSE).ok(),
+                _ => received.try_recv().ok(),
+            };
+            let quiet = first.is_none();
             for message in first.into_iter().chain(received.try_iter()) {
                 match self.take(message)? {
                     Next::GoOn => {}
@@ -114,7 +124,8 @@ impl<'w, W: Write> Server<'w, W> {
                 self.answer(request)?;
             } else if ended {
                 return self.end();
-            } else if !self.checking
+            } else if quiet
+                && !self.checking
                 && let Some(uri) = self.unchecked.pop_first()
             {
                 self.check(&uri)?;
