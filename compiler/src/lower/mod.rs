@@ -36,6 +36,7 @@
 //! repeat     loops whose steps run kernels
 //! result     operands to output buffers
 //! prune      removal of kernels that no result needs
+//! symmetric  symmetric temporaries are read along their rows
 //! ```
 
 mod emit;
@@ -48,6 +49,7 @@ mod reduce;
 mod repeat;
 mod result;
 mod sort;
+mod symmetric;
 mod turned;
 
 use std::collections::BTreeMap;
@@ -102,6 +104,7 @@ pub fn lower(checked: &Checked, max_steps: Option<u64>) -> Result<Program, Lower
     }
     let mut program = lowering.target.program;
     prune::prune(&mut program);
+    symmetric::read_along_rows(&mut program);
     Ok(program)
 }
 

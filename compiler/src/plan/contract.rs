@@ -1,7 +1,7 @@
 //! Array contraction: a temporary that stays inside one kernel need not be kept for all of its
 //! iterations.
 //!
-//! Consider a temporary that only one kernel mentions, always inside its single outermost loop. It
+//! Consider a temporary that only one kernel mentions, always inside one of its outermost loops. It
 //! loses each axis with a subscript that is, at every access, the same expression of that loop's
 //! indices, because the axis has one value throughout an iteration. It becomes scratch, and every
 //! iteration has its own. (The IR guarantees that iterations of parallel and reducing loops load
@@ -75,22 +75,39 @@ struct Access<'k> {
     at: Vec<Option<&'k Affine<IndexId>>>,
 }
 
-/// The buffers that only the outermost loop of a kernel mentions, with all accesses.
+/// The buffers that only one of the outermost loops of a kernel mentions, with all accesses.
 fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'_>>> {
-    let mut found = BTreeMap::new();
-    let mut outermost = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. }));
-    let (Some(outermost), None) = (outermost.next(), outermost.next()) else { return found };
+    let mut outside = BTreeSet::new();
+    let mut found: BTreeMap<BufferId, Vec<Access<'_>>> = BTreeMap::new();
+    for outermost in &kernel.body {
+        outside.extend(outermost.effects().accesses().map(|access| access.buffer));
+        for (buffer, accesses) in inside(outermost, &is_own) {
+            if found.insert(buffer, accesses).is_some() {
+                outside.insert(buffer);
+            }
+        }
+    }
+    found.retain(|buffer, _| !outside.contains(buffer));
+    found
+}
+
+/// The accesses inside an outermost statement, by buffer. They have no expressions if it is no loop
+/// with independent iterations.
+fn inside<'k>(outermost: &'k Statement, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'k>>> {
     let dims = match outermost {
-        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => &l.dims,
-        Statement::Contract(c) => &c.free,
+        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => l.dims.as_slice(),
+        Statement::Contract(c) => c.free.as_slice(),
         Statement::Let { .. }
         | Statement::Store { .. }
         | Statement::Scatter { .. }
         | Statement::If { .. }
         | Statement::Loop(_)
-        | Statement::While(_) => return found,
+        | Statement::While(_) => &[],
     };
-    let constant = |a: &Affine<IndexId>| a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index));
+    let constant = |a: &Affine<IndexId>| {
+        !dims.is_empty() && a.terms().iter().all(|(index, _)| dims.iter().any(|(i, _)| i == index))
+    };
+    let mut found: BTreeMap<BufferId, Vec<Access<'k>>> = BTreeMap::new();
     for block in outermost.blocks() {
         visit::for_each_statement(block, &mut |statement| {
             for effects::Access { buffer, view, at } in statement.effects().accesses().filter(|a| is_own(a.buffer)) {
@@ -99,14 +116,9 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<Bu
                     Subscript::Value(_) => None,
                 });
                 let at = at.collect();
-                found.entry(buffer).or_insert_with(Vec::new).push(Access { view, at });
+                found.entry(buffer).or_default().push(Access { view, at });
             }
         });
-    }
-    for statement in &kernel.body {
-        for access in statement.effects().accesses() {
-            found.remove(&access.buffer);
-        }
     }
     found
 }

@@ -3,6 +3,7 @@
 mod programs;
 mod random;
 mod sample;
+mod symmetric;
 
 use ir::checked::{Checked, Extent};
 use ir::nest::Program;

@@ -4,7 +4,7 @@ use ir::checked::Checked;
 
 use super::{agrees, kernels, whole};
 
-fn checked(source: &str) -> Checked {
+pub fn checked(source: &str) -> Checked {
     let file = grammar::parse(source).unwrap_or_else(|errors| panic!("{errors:?}"));
     let name = file.functions.last().expect("a function").name.text.clone();
     compiler::check::check(&file, &name).unwrap_or_else(|errors| panic!("{errors:#?}"))
