@@ -194,6 +194,8 @@ pub struct Kernel {
     max_memory: Option<u64>,
     peak: Peak,
     times: Times,
+    /// The same function in less memory, for calls beyond the limit.
+    thriftier: Option<Thriftier>,
 }
 
 const _: () = {
@@ -204,7 +206,7 @@ const _: () = {
 impl Kernel {
     pub(crate) fn new(
         source: Arc<Source>,
-        checked: &Arc<Checked>,
+        (checked, thrift): (&Arc<Checked>, Option<&Thrift>),
         signature: Signature,
         options: &Options,
         mut times: Times,
@@ -226,7 +228,8 @@ impl Kernel {
         times.compile = start.elapsed();
         let (peak, max_memory) = (Peak::of(&program), options.max_memory);
         let checked = Arc::clone(checked);
-        Ok(Kernel { source, checked, signature, program, engine, threads, max_memory, peak, times })
+        let thriftier = thrift.filter(|_| max_memory.is_some()).map(|thrift| Thriftier::new(thrift, &options));
+        Ok(Kernel { source, checked, signature, program, engine, threads, max_memory, peak, times, thriftier })
     }
 
     /// The parameters and results of the function.
@@ -271,7 +274,7 @@ impl Kernel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn output_shapes(&self, inputs: impl Inputs) -> Result<Vec<Vec<usize>>, RunError> {
-        self.lent(inputs, |inputs| self.enter(|| self.shapes(&self.bind(inputs)?)))
+        self.lent(inputs, |inputs| self.enter(|| self.within_memory(inputs).shapes_of(inputs)))
     }
 
     /// Calls the function with its arguments, in the order of its parameters, and gives its
@@ -408,7 +411,11 @@ impl Kernel {
         inputs: &[ArrayRef<'_>],
         options: &CallOptions<'_>,
     ) -> Result<(Vec<Array>, Option<Phases>), RunError> {
-        let shapes = self.shapes(&self.bind(inputs)?)?;
+        let here = self.within_memory(inputs);
+        if !std::ptr::eq(here, self) {
+            return here.call_watched(inputs, options);
+        }
+        let shapes = self.shapes_of(inputs)?;
         if let Engine::Interp(interpreter) = &self.engine {
             return Ok((interpreter.run(&self.context(), inputs, options.cancel)?, None));
         }
@@ -468,6 +475,10 @@ impl Kernel {
         outputs: &mut [ArrayMut<'_>],
         options: &CallOptions<'_>,
     ) -> Result<(), RunError> {
+        let here = self.within_memory(inputs);
+        if !std::ptr::eq(here, self) {
+            return here.write(inputs, outputs, options);
+        }
         // The compiled code checks the arrays itself, and checking them twice would take as long as
         // a small call.
         if self.max_memory.is_some() || matches!(self.engine, Engine::Interp(_)) {
@@ -478,7 +489,7 @@ impl Kernel {
 
     /// Checks that the arrays fit the function and each other.
     fn fit(&self, inputs: &[ArrayRef<'_>], outputs: &[ArrayMut<'_>]) -> Result<(), RunError> {
-        let shapes = self.shapes(&self.bind(inputs)?)?;
+        let shapes = self.shapes_of(inputs)?;
         let results = &self.signature.results;
         if outputs.len() != results.len() && !sabotage::on(Bug::OutputsUncounted) {
             let results = results.iter().map(|slot| slot.name.clone()).collect();
@@ -595,6 +606,24 @@ impl Kernel {
         Ok(binding)
     }
 
+    /// This kernel, or if a call would take more memory than is allowed, one that takes less.
+    fn within_memory(&self, inputs: &[ArrayRef<'_>]) -> &Kernel {
+        let short = |kernel: &Kernel| {
+            kernel.bind(inputs).is_err_and(|error| matches!(error.kind(), RunErrorKind::Memory { .. }))
+        };
+        match &self.thriftier {
+            Some(thriftier) if short(self) => {
+                let next = thriftier.kernel(&self.source, &self.signature);
+                next.map(|next| next.within_memory(inputs)).filter(|next| !short(next)).unwrap_or(self)
+            }
+            _ => self,
+        }
+    }
+
+    fn shapes_of(&self, inputs: &[ArrayRef<'_>]) -> Result<Vec<Vec<usize>>, RunError> {
+        self.shapes(&self.bind(inputs)?)
+    }
+
     fn shapes(&self, binding: &Binding) -> Result<Vec<Vec<usize>>, RunError> {
         let outputs = self.program.outputs();
         let none: [ArrayRef<'_>; 0] = [];
@@ -618,6 +647,10 @@ impl fmt::Debug for Kernel {
 }
 
 mod engine;
+mod thrift;
+
+pub(crate) use thrift::Thrift;
+use thrift::Thriftier;
 
 #[cfg(feature = "gpu")]
 pub use engine::{DeviceInput, DeviceInputs, DeviceOutputs};

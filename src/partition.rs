@@ -281,7 +281,7 @@ impl Derived {
         let Derived { source, derived, groups } = self;
         let checked = Arc::new(derived.checked);
         let signature = Signature::new(&checked);
-        let kernel = boundary::compile(|| Kernel::new(source, &checked, signature, options, Times::default()))?;
+        let kernel = boundary::compile(|| Kernel::new(source, (&checked, None), signature, options, Times::default()))?;
         Ok(Stage { kernel, inputs: derived.inputs, regions: derived.regions, groups })
     }
 }

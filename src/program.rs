@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use backends::cpu::Listing;
 use compiler::check::Instances;
 use grammar::Diagnostic;
-use grammar::ast::Span;
+use grammar::ast::{File, Span};
+use ir::Dtype;
 use ir::checked::Checked;
 use schedule::{Machine, schedule};
 
@@ -17,6 +18,7 @@ use crate::LaunchError;
 use crate::boundary;
 use crate::error::codes;
 use crate::limit;
+use crate::kernel::Thrift;
 use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]
@@ -53,11 +55,18 @@ struct Entry {
     start: Option<usize>,
     /// The same function where `float` is `f64`, if it has a parameter of that type.
     wide: Option<Box<Entry>>,
+    /// How it is checked again, if that can give a program that takes less memory.
+    thrift: Option<Thrift>,
 }
 
 impl Entry {
     fn new(checked: Checked, start: Option<usize>, wide: Option<Box<Entry>>) -> Entry {
-        Entry { signature: Signature::new(&checked), checked: Arc::new(checked), start, wide }
+        Entry { signature: Signature::new(&checked), checked: Arc::new(checked), start, wide, thrift: None }
+    }
+
+    /// The same for a function of a file.
+    fn within(self, file: &Arc<File>, float: Dtype) -> Entry {
+        Entry { thrift: Thrift::of(file, float, &self.checked), ..self }
     }
 }
 
@@ -122,14 +131,15 @@ impl Program {
         let linked = link(&mut source, loader);
         let source = Arc::new(source);
         let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
-        let file = linked.map_err(failed)?;
+        let file = Arc::new(linked.map_err(failed)?);
         let parsed = Instant::now();
         let all = compiler::check::check_instances(&file).map_err(failed)?;
         let entry = |(instances, function): (Instances, &grammar::ast::Function)| {
             let start = function.decorators.first().map_or(function.span.start, |first| first.span.start);
             let start = Some(start as usize);
-            let wide = instances.wide.map(|checked| Box::new(Entry::new(checked, start, None)));
-            Entry::new(instances.narrow, start, wide)
+            let of = |checked, float, wide| Entry::new(checked, start, wide).within(&file, float);
+            let wide = instances.wide.map(|checked| Box::new(of(checked, Dtype::F64, None)));
+            of(instances.narrow, Dtype::F32, wide)
         };
         let functions = all.into_iter().zip(file.own()).filter(|(_, function)| (function.span.start as usize) < own);
         let functions = functions.map(entry).collect();
@@ -319,7 +329,8 @@ impl<'a> Function<'a> {
     pub fn compile(&self, options: &Options) -> Result<Kernel, CompileError> {
         let times = Times { parse: self.program.parse, check: self.program.check, ..Times::default() };
         let (source, signature) = (Arc::clone(&self.program.source), self.entry.signature.clone());
-        self.placed(boundary::compile(|| Kernel::new(source, &self.entry.checked, signature, options, times)))
+        let thrift = self.entry.thrift.as_ref();
+        self.placed(boundary::compile(|| Kernel::new(source, (&self.entry.checked, thrift), signature, options, times)))
     }
 
     /// How its arrays may be cut into blocks that are computed apart from each other; see

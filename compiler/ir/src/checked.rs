@@ -71,6 +71,8 @@ pub struct Checked {
     pub steps: SecondaryMap<IndexId, Option<LoopId>>,
     /// The recurrences.
     pub recurrences: PrimaryMap<RecurrenceId, Recurrence>,
+    /// The loops whose states the way back keeps in blocks.
+    pub blocks: Vec<Blocks>,
     /// The results, in order: a name, unique among them, and the value.
     pub results: Vec<(String, ExprId)>,
     /// The requirements on the sizes of a call.
@@ -147,6 +149,31 @@ pub struct State {
     pub next: ExprId,
     /// The parts that this one and the condition depend on, by their numbers; itself among them.
     pub needs: Vec<usize>,
+}
+
+/// A long loop that the way back takes block by block: it keeps the states that blocks begin with, and
+/// those of one block at a time, which it computes again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// The derivative that it is for.
+    pub origin: Origin,
+    /// The steps of the loop.
+    pub steps: Size,
+    /// The bytes of the state of a step, over all indices around; `None` if one of these ends at
+    /// another one.
+    pub bytes: Option<Size>,
+    /// The steps in a block.
+    pub length: i64,
+    /// How deep blocks of blocks go: 1 if there are only blocks.
+    pub depth: u32,
+}
+
+impl Blocks {
+    /// The most steps that it keeps the states of at once.
+    pub fn kept(&self) -> Size {
+        let outermost = self.steps.floor_div(&Size::constant(self.length.saturating_pow(self.depth)));
+        &outermost + &Size::constant(self.length.saturating_mul(i64::from(self.depth)))
+    }
 }
 
 /// How far an index runs.

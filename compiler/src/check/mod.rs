@@ -125,14 +125,23 @@ use untyped::AllUntyped;
 pub const MAX_EXPRS: usize = 1_000_000;
 /// Axes that an array may have.
 pub const MAX_RANK: usize = 16;
+/// How deep the blocks of a long loop are that the way back takes, if nothing asks for less memory.
+pub const BLOCKS: u32 = 2;
 
 /// Checks one function that a program defines or uses, and all that it calls.
 pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
+    check_deeper(file, entry, Dtype::F32, BLOCKS)
+}
+
+/// The same where `float` is a certain type, and the way back through long loops goes by blocks that
+/// are this many deep: with each level the states that it keeps are about a 32nd, and steps are
+/// computed once more ([`Checked::blocks`]).
+pub fn check_deeper(file: &File, entry: &str, float: Dtype, depth: u32) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);
     match source.modules.find(ModuleId::PROGRAM, entry) {
         Meaning::Function(function) => {
-            let checked = check_function(&source, function, Dtype::F32);
+            let checked = check_function(&source, function, float, depth);
             merge(&mut errors, checked).filter(|_| errors.is_empty()).ok_or(errors)
         }
         Meaning::Nothing | Meaning::Clash(_) => {
@@ -205,12 +214,12 @@ pub fn check_instances(file: &File) -> Result<Vec<Instances>, Vec<Diagnostic>> {
         let alone = source.graph.inlined(k) > MAX_CALLS;
         let checked = match calls > MAX_CALLS && !alone {
             true => None,
-            false => merge(&mut errors, check_function(&source, k, Dtype::F32)),
+            false => merge(&mut errors, check_function(&source, k, Dtype::F32, BLOCKS)),
         };
         let mut wide = None;
         if checked.is_some() && generic::is_generic(function) {
             let note = |error: Diagnostic| error.note(format!("this is where `float` is `{}`", Dtype::F64));
-            let result = check_function(&source, k, Dtype::F64);
+            let result = check_function(&source, k, Dtype::F64, BLOCKS);
             wide = merge(&mut errors, result.map_err(|new| new.into_iter().map(note).collect()));
         }
         exprs += checked.iter().chain(&wide).map(|c| c.exprs.len()).sum::<usize>();
@@ -286,8 +295,13 @@ impl<'a> Source<'a> {
 }
 
 /// Checks a function as it is called from outside, where `float` is a certain type.
-fn check_function(source: &Source<'_>, number: usize, float: Dtype) -> Result<Checked, Vec<Diagnostic>> {
-    let mut checker = Checker::new(source, number, float);
+fn check_function(
+    source: &Source<'_>,
+    number: usize,
+    float: Dtype,
+    depth: u32,
+) -> Result<Checked, Vec<Diagnostic>> {
+    let mut checker = Checker::new(source, number, float, depth);
     let results = checker.entry(number);
     let accesses = std::mem::take(&mut checker.accesses);
     Settler::new(&mut checker.arena, &mut checker.requirements, &mut checker.report).settle_all(accesses);
@@ -319,8 +333,10 @@ struct Checker<'a> {
     untyped: AllUntyped<'a>,
     /// The value that each state of a loop begins with.
     first_states: BTreeMap<ExprId, ExprId>,
-    /// The loops over blocks of steps of others, and over the steps that these leave.
-    blocks: BTreeSet<LoopId>,
+    /// How deep the blocks of a long loop are that the way back takes.
+    depth: u32,
+    /// The same of the loops over blocks of steps of others, and over the steps that these leave.
+    blocks: BTreeMap<LoopId, u32>,
     /// The values with a conversion in the source.
     conversions: BTreeSet<ExprId>,
     /// The requirements of the call so far.
@@ -334,7 +350,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(source: &'a Source<'a>, number: usize, float: Dtype) -> Checker<'a> {
+    fn new(source: &'a Source<'a>, number: usize, float: Dtype, depth: u32) -> Checker<'a> {
         let function = &source.file.functions[number];
         let float = generic::is_generic(function).then_some(float);
         Checker {
@@ -343,7 +359,8 @@ impl<'a> Checker<'a> {
             scope: Scope::default(),
             untyped: AllUntyped::default(),
             first_states: BTreeMap::new(),
-            blocks: BTreeSet::new(),
+            depth,
+            blocks: BTreeMap::new(),
             conversions: BTreeSet::new(),
             requirements: Requirements::default(),
             accesses: Accesses::default(),

@@ -10,15 +10,17 @@
 //! The way back through a loop keeps the states of its steps. Through this one it keeps those that
 //! blocks begin with, and, of one block at a time, those of its steps, which it computes again. So
 //! the states take memory for `steps / 32 + 32` steps in place of `steps`, and a step passes over
-//! that of 32 in place of `steps`. That costs the steps of the loop once more.
+//! that of 32 in place of `steps`. That costs the steps of the loop once more. If memory is short,
+//! the loop over blocks goes by blocks too: then the states are those of `steps / 1024 + 64` steps,
+//! and the steps are computed twice more.
 
 use std::collections::BTreeMap;
 
-use ir::checked::{ExprId, IndexId, Loop, LoopId};
+use ir::checked::{Blocks, ExprId, IndexId, Loop, LoopId, State};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 
-use super::super::Checker;
+use super::super::{Checker, origin};
 use super::super::arena::Here;
 use super::copy::Place;
 
@@ -37,8 +39,12 @@ impl Checker<'_> {
     /// The last states of a loop, computed in blocks, if it is a long one.
     pub(super) fn in_blocks(&mut self, of: LoopId, steps: &Size, here: Here) -> Option<Option<Vec<ExprId>>> {
         let long = steps.as_constant().map_or_else(|| self.facts().never_negative(steps), |steps| steps > 2 * STEPS);
-        if !long || self.blocks.contains(&of) {
+        let depth = self.blocks.get(&of).copied().unwrap_or(self.depth);
+        if !long || depth == 0 {
             return Some(None);
+        }
+        if !self.blocks.contains_key(&of) {
+            self.note(of, steps, here);
         }
         let Loop { step, states, around, .. } = self.arena.out.loops[of].clone();
         let name = self.arena.out.indices[step].name.clone();
@@ -62,8 +68,24 @@ impl Checker<'_> {
         let firsts: Vec<ExprId> =
             (0..states.len()).map(|number| self.last_state((outer, block), number, here)).collect();
         let (last, states) = self.part_of(of, (&left, around), &firsts, here)?;
-        self.blocks.extend([outer, last]);
+        self.blocks.extend([(outer, depth - 1), (last, 0)]);
         Some(Some(states))
+    }
+
+    /// Notes that a loop goes by blocks.
+    fn note(&mut self, of: LoopId, steps: &Size, here: Here) {
+        let Loop { states, around, .. } = &self.arena.out.loops[of];
+        let lengths = around.iter().map(|index| self.arena.out.indices[*index].extent.as_size().cloned());
+        let loops = lengths.fold(Some(Size::constant(1)), |loops, length| Some(&loops? * &length?));
+        let of_one = |state: &State| {
+            let ty = &self.arena.out.exprs[state.current].ty;
+            let width = i64::try_from(ty.dtype.bytes()).unwrap_or(i64::MAX);
+            ty.shape.iter().fold(Size::constant(width), |bytes, length| &bytes * length)
+        };
+        let one = states.iter().map(of_one).fold(Size::constant(0), |sum, bytes| &sum + &bytes);
+        let bytes = loops.map(|loops| &loops * &one);
+        let (steps, depth) = (steps.clone(), self.depth);
+        self.arena.out.blocks.push(Blocks { origin: origin(here.span), steps, bytes, length: STEPS, depth });
     }
 
     /// A loop over a part of the steps of another one, and its last states.
