@@ -830,10 +830,10 @@ def learnt(x, label, steps, rate, seed):
 
 
 def train_digits(train_x, train_label, x, label, steps, rate, seed):
-    *weights, _ = learnt(train_x, train_label, steps, rate, seed)
+    *weights, losses = learnt(train_x, train_label, steps, rate, seed)
     share = (digits_logits(x, *weights).argmax(axis=1) == label).mean()
     assert share > 0.75, "NumPy does not learn to read"
-    return share
+    return share, losses
 
 
 RHYME = np.array([0 if c == " " else ord(c) - 96 for c in "row row row your boat gently down the stream " + "merrily " * 4 + "life is but a dream "])
@@ -883,10 +883,10 @@ def char_first(seed):
 
 def char_rnn(steps, rate, seed):
     first = char_first(seed)
-    *last, _ = char_trained(RHYME, *first, steps, rate)
+    *last, losses = char_trained(RHYME, *first, steps, rate)
     right = (char_scores(RHYME, *last)[:-1].argmax(axis=1) == RHYME[1:]).mean()
     assert right > 0.9, "NumPy does not learn the rhyme"
-    return char_loss(RHYME, *first), char_loss(RHYME, *last), right
+    return losses, right
 
 
 def logistic_loss(w, x, label):
@@ -1201,10 +1201,8 @@ CASES = [
     case("train_digits", "main",
          [dict(**{name: data[:200] for name, data in digits_data("train_x", "train_label", "x", "label").items()},
                steps=np.int64(30), rate=np.float32(0.5), seed=np.int64(2))],
-         train_digits, near(0.12, "NumPy draws other weights and other noise; six seeds are 0.09 apart"), free=True),
+         train_digits, near(1.5, "NumPy draws other weights and other noise"), free=True),
     case("train_digits", "learnt", [dict(**digit_steps, steps=np.int64(0))], learnt, near(2, "NumPy draws other weights"), free=True),
-    case("train_digits", "curve", [dict(**digit_steps, steps=np.int64(30))], lambda **a: learnt(**a)[-1],
-         near(1.5, "NumPy draws other weights and other noise"), free=True),
     case("char_rnn", "rhyme", [{}], lambda: RHYME),
     *(case("char_rnn", name, [dict(text=rng.integers(0, 5, n), w=f32(5, 3), u=f32(3, 3), v=f32(3, 5)) for n in (2, 13, 53)], answer,
            near(2e-5, "a hundred roundings of scores of some units"), free=True)
@@ -1213,10 +1211,8 @@ CASES = [
          [dict(text=rng.integers(0, 5, n), w0=0.3 * f32(5, 3), u0=0.3 * f32(3, 3), v0=0.3 * f32(3, 5), steps=np.int64(k), rate=np.float32(0.1))
           for n, k in ((2, 1), (13, 0), (53, 5))], char_trained, near(2e-5, "a few hundred roundings of weights near 1"), free=True),
     case("char_rnn", "first", [dict(seed=np.int64(1))], char_first, near(2.5, "NumPy draws other weights")),
-    case("char_rnn", "curve", [dict(steps=np.int64(100), rate=np.float32(0.5), seed=np.int64(1))],
-         lambda steps, rate, seed: char_trained(RHYME, *char_first(seed), steps, rate)[-1], near(1.5, "NumPy draws other weights"), free=True),
     case("char_rnn", "main", [dict(steps=np.int64(100), rate=np.float32(0.5), seed=np.int64(1))], char_rnn,
-         near(0.3, "NumPy draws other weights"), free=True),
+         near(1.5, "NumPy draws other weights"), free=True),
     *(case("logistic", name, [dict(w=f64(d), x=f64(n, d), label=rng.random(n), **more) for n, d, more in shapes], answer,
            near(1e-12, "some hundred roundings of numbers near 1, through one solution of a system"), free=True)
       for name, shapes, answer in (

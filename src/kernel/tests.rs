@@ -146,6 +146,42 @@ fn refuses_calls_beyond_the_memory_allowed() {
     }
 }
 
+/// The states that a derivative keeps of a loop are as few as the memory allowed asks for.
+#[test]
+fn keeps_fewer_states_where_memory_is_short() {
+    let source = "fn slope(x: f64[n], steps: i64) -> f64[n] where steps >= 0 = grad[x](sum(loop s = x, t < steps {
+        s + 0.001 * sin(s) * f64(t)
+    }))";
+    let program = Source::parse(source).unwrap();
+    let x = Array::from_slice(&[20], &(0..20).map(|k| f64::from(k) / 7.0).collect::<Vec<_>>()).unwrap();
+    for device in DEVICES {
+        let call = |max_memory, steps: i64| {
+            let options = Options { device, max_memory, threads: 1, ..Options::default() };
+            program.main().unwrap().compile(&options).unwrap().call((&x, steps))
+        };
+        // The interpreter is slow.
+        for steps in [0, 1, 70, 40_000].into_iter().filter(|steps| *steps < 100 || device == Device::Cpu) {
+            let needed = |limit| match call(Some(limit), steps) {
+                Ok(_) => None,
+                Err(error) => match error.kind() {
+                    RunErrorKind::Memory { needed, .. } => Some(*needed),
+                    other => panic!("{other:?}"),
+                },
+            };
+            let all = needed(1000).unwrap();
+            let few = u64::try_from(all).unwrap() - 1;
+            assert_eq!(needed(few), if steps > 1024 { None } else { Some(all) }, "{steps}");
+            if steps > 1024 {
+                assert_eq!(call(Some(few), steps).unwrap(), call(None, steps).unwrap(), "{steps}");
+            }
+        }
+    }
+    let explained = program.main().unwrap().explain(&Options::default(), &[("n", 10), ("steps", 5000)]).unwrap();
+    let text = explained.render(Style::Plain);
+    assert!(text.contains("keeps the states of 68 steps, of 5,000 in all: 5,440 bytes"), "{text}");
+    assert!(text.contains("computes the steps twice more; all states would take 400,000 bytes"), "{text}");
+}
+
 /// Arrays that are not needed at the same time share memory, fused or not.
 #[test]
 fn takes_no_more_memory_than_is_needed_at_once() {

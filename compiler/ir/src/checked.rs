@@ -155,7 +155,7 @@ pub struct State {
 /// those of one block at a time, which it computes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// The derivative that it is for.
+    /// The loop.
     pub origin: Origin,
     /// The steps of the loop.
     pub steps: Size,

@@ -63,10 +63,27 @@ pub struct Report {
     pub pairs: Vec<Decided>,
     /// How its arrays may be cut into blocks that are computed apart from each other.
     pub partition: Vec<CutSummary>,
+    /// The loops whose states a derivative keeps in blocks.
+    pub kept: Vec<Kept>,
     /// How far the plan is from the best one, if that was requested.
     pub best: Option<Best>,
     /// The parts that its kernels run in, if that was requested.
     pub schedule: Option<Vec<PartReport>>,
+}
+
+/// A loop whose derivative keeps some of its states, and computes the others again.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The loop, in words of the source.
+    pub title: String,
+    /// The number of its steps.
+    pub steps: Amount,
+    /// The most steps that the states are kept of at once.
+    pub kept: Amount,
+    /// The bytes of these states, and of those of all steps.
+    pub bytes: [Amount; 2],
+    /// How often the steps are computed again.
+    pub again: u32,
 }
 
 /// The partition of the operations into kernels that moves the fewest bytes.
@@ -427,6 +444,17 @@ pub fn explain(
     let pairs = compiled.decisions.iter().map(decided).collect();
     let best = None;
     let partition = Partition::new(checked, source).summary(checked);
+    let kept = checked.blocks.iter().map(|blocks| {
+        let of = |steps: &Size| known.amount(blocks.bytes.as_ref().map(|bytes| bytes * steps), true);
+        Kept {
+            title: names::quoted(source, blocks.origin),
+            steps: known.amount(Some(blocks.steps.clone()), true),
+            kept: known.amount(Some(blocks.kept()), true),
+            bytes: [of(&blocks.kept()), of(&blocks.steps)],
+            again: blocks.depth,
+        }
+    });
+    let kept = kept.collect();
     Report {
         function: checked.name.clone(),
         given: given.clone(),
@@ -437,6 +465,7 @@ pub fn explain(
         operations,
         sizes,
         partition,
+        kept,
         best,
         schedule: None,
     }

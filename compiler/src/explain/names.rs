@@ -123,7 +123,7 @@ fn contains(outer: &Origin, inner: &Origin) -> bool {
 }
 
 /// The source text of a span on one line, between backquotes, cut if it is long.
-fn quoted(source: &str, origin: Origin) -> String {
+pub(super) fn quoted(source: &str, origin: Origin) -> String {
     let text = source.get(origin.start as usize..origin.end as usize).unwrap_or_default();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();

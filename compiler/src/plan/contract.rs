@@ -5,8 +5,8 @@
 //! loses each axis with a subscript that is, at every access, the same expression of that loop's
 //! indices, because the axis has one value throughout an iteration. It becomes scratch, and every
 //! iteration has its own. (The IR guarantees that iterations of parallel and reducing loops load
-//! only elements that they have stored themselves.) This is done whenever an axis goes: a row per
-//! thread replaces an array in memory. A temporary that loses no axis stays as it is, because each
+//! only elements that they have stored themselves.) This is done whenever an axis goes, in the one of
+//! the loops that has the most such temporaries: a row per thread replaces an array in memory. A temporary that loses no axis stays as it is, because each
 //! thread would need all of it.
 //!
 //! A table of a reduction by key that the loops behind it read once is scratch too. It loses no
@@ -50,8 +50,14 @@ pub fn lost_axes(program: &Program, kernel: &Kernel, is_own: impl Fn(BufferId) -
             scattered.insert(*buffer);
         }
     });
-    let others = candidates(kernel, |buffer| !scattered.contains(&buffer) && is_own(buffer));
-    tables.into_iter().map(whole).chain(others.into_iter().filter_map(lost)).collect()
+    let others = candidates(kernel, |buffer| !scattered.contains(&buffer) && is_own(buffer)).into_iter();
+    let others = others.map(|inside| inside.into_iter().filter_map(lost).collect::<Vec<_>>());
+    let others: Vec<_> = others.filter(|lost| !lost.is_empty()).collect();
+    // All scratch of a kernel belongs to one loop, and the tables have theirs.
+    let alone = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. })).count() == 1;
+    let most = others.iter().map(Vec::len).max();
+    let others = others.into_iter().find(|lost| (alone || tables.is_empty()) && Some(lost.len()) == most);
+    tables.into_iter().map(whole).chain(others.into_iter().flatten()).collect()
 }
 
 /// The buffers that several kernels mention, or that loops over kernels carry or end by.
@@ -75,19 +81,17 @@ struct Access<'k> {
     at: Vec<Option<&'k Affine<IndexId>>>,
 }
 
-/// The buffers that only one of the outermost loops of a kernel mentions, with all accesses.
-fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'_>>> {
-    let mut outside = BTreeSet::new();
-    let mut found: BTreeMap<BufferId, Vec<Access<'_>>> = BTreeMap::new();
+/// For each of the outermost loops of a kernel, the buffers that it alone mentions, with all accesses.
+fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<BTreeMap<BufferId, Vec<Access<'_>>>> {
+    let (mut mentioned, mut outside) = (BTreeSet::new(), BTreeSet::new());
+    let mut found = vec![];
     for outermost in &kernel.body {
         outside.extend(outermost.effects().accesses().map(|access| access.buffer));
-        for (buffer, accesses) in inside(outermost, &is_own) {
-            if found.insert(buffer, accesses).is_some() {
-                outside.insert(buffer);
-            }
-        }
+        let inside = inside(outermost, &is_own);
+        outside.extend(inside.keys().copied().filter(|buffer| !mentioned.insert(*buffer)));
+        found.push(inside);
     }
-    found.retain(|buffer, _| !outside.contains(buffer));
+    found.iter_mut().for_each(|inside| inside.retain(|buffer, _| !outside.contains(buffer)));
     found
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, PartReport, Report, Stage, Verdict};
+use compiler::explain::{Amount, Best, Decided, Figures, Kept, KernelReport, PartReport, Report, Stage, Verdict};
 use compiler::partition::{AxisSummary, CutSummary, JoinSummary};
 use grammar::Source;
 use grammar::source::clamp;
@@ -29,6 +29,8 @@ struct Line<'a> {
     after: StageLine<'a>,
     pairs: Vec<PairLine<'a>>,
     partition: Vec<CutLine<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<KeptLine<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<BestLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +48,16 @@ struct PartLine<'a> {
     ways: &'a [String],
     refused: &'a [String],
     nest: &'a [String],
+}
+
+#[derive(Serialize)]
+struct KeptLine<'a> {
+    r#loop: &'a str,
+    steps: Number,
+    kept: Number,
+    bytes: Number,
+    all: Number,
+    again: u32,
 }
 
 #[derive(Serialize)]
@@ -198,6 +210,7 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
         after: stage(report, &report.after),
         pairs: report.pairs.iter().map(|decided| pair(report, decided)).collect(),
         partition: report.partition.iter().map(cut).collect(),
+        kept: report.kept.iter().map(|one| kept(report, one)).collect(),
         best: report.best.as_ref().and_then(|best| match best {
             Best::TooLarge => None,
             Best::Partition { kernels, bytes, gap, time, no_slower } => Some(BestLine {
@@ -214,6 +227,12 @@ pub fn write(source: &Source, report: &Report, roof: Option<&Roof>) -> String {
             kernels: report.after.kernels.iter().map(|kernel| roof.least(&kernel.figures)).collect(),
         }),
     })
+}
+
+fn kept<'a>(report: &Report, kept: &'a Kept) -> KeptLine<'a> {
+    let Kept { title, steps, kept, bytes: [bytes, all], again } = kept;
+    let [steps, kept, bytes, all] = [steps, kept, bytes, all].map(|amount| number(report, amount));
+    KeptLine { r#loop: title, steps, kept, bytes, all, again: *again }
 }
 
 fn cut(cut: &CutSummary) -> CutLine<'_> {

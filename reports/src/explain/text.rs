@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use compiler::explain::{Amount, Best, Decided, Figures, KernelReport, Report, Stage, Verdict};
+use compiler::explain::{Amount, Best, Decided, Figures, Kept, KernelReport, Report, Stage, Verdict};
 use compiler::fusion::MAX_OPERATIONS;
 use compiler::partition::CutSummary;
 use grammar::source::visible;
@@ -104,7 +104,21 @@ impl Text<'_> {
         }
         self.fused()?;
         self.apart()?;
+        self.kept()?;
         self.blocks()
+    }
+
+    /// What derivatives keep of loops.
+    fn kept(&mut self) -> std::fmt::Result {
+        if self.report.kept.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "\nkept for the way back:\n")?;
+        for one in &self.report.kept {
+            writeln!(self.out, "    {}", visible(&one.title))?;
+            kept(self.report, one).iter().try_for_each(|line| writeln!(self.out, "      {line}"))?;
+        }
+        Ok(())
     }
 
     /// The parts that the kernels run in, if that was requested.
@@ -414,6 +428,21 @@ pub(crate) fn share(report: &Report) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// What a derivative keeps of a loop, with the price of keeping all.
+pub(crate) fn kept(report: &Report, kept: &Kept) -> [String; 2] {
+    let Kept { steps, kept, bytes: [now, all], again, .. } = kept;
+    let [steps, states] = [steps, kept].map(|n| number(report, n).unwrap_or_default());
+    let again = match again {
+        1 => "once more".to_owned(),
+        2 => "twice more".to_owned(),
+        n => format!("{n} times more"),
+    };
+    [
+        format!("keeps the states of {states} steps, of {steps} in all: {}", amount(report, now)),
+        format!("computes the steps {again}; all states would take {}", amount(report, all)),
+    ]
 }
 
 /// The axes of arrays that a call may have in blocks.

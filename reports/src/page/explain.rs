@@ -16,7 +16,7 @@ use super::roofline::{self, Point};
 use super::source::{self, Shade, Shown};
 use super::{colour, figure, marked, page};
 use crate::explain::fold::{self, Alike, Bundle};
-use crate::explain::text::{amount, count, in_blocks, intensity, loads, operations, peak, share};
+use crate::explain::text::{amount, count, in_blocks, intensity, kept, loads, operations, peak, share};
 use crate::roof::Roof;
 
 /// The maximum number of kernels shown with their loops, before and after, and of lines of each.
@@ -102,6 +102,7 @@ fn body(source: &Source, shown: Shown, report: &Report, roof: Option<&Roof>) -> 
         (drawing(&view))
         h2 { "Decisions" }
         (decisions(&view))
+        (kept_states(report))
         (blocks(report))
         h2 { "Roofline" }
         (roofline(report, roof))
@@ -317,6 +318,20 @@ fn decision(view: &View<'_>, bundle: &[&Decided]) -> Markup {
                         "apart, " strong { (reason.name()) } ": " (marked(&why.sentence))
                         @if let Some(suggestion) = &why.suggestion { p.faint { (marked(suggestion)) } }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// What derivatives keep of loops.
+fn kept_states(report: &Report) -> Markup {
+    html! {
+        @if !report.kept.is_empty() {
+            h2 { "Kept for the way back" }
+            ul { 
+                @for one in &report.kept {
+                    li { (marked(&one.title)) @for line in kept(report, one) { p { (line) } } }
                 }
             }
         }

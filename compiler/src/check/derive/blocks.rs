@@ -20,7 +20,7 @@ use ir::checked::{Blocks, ExprId, IndexId, Loop, LoopId, State};
 use ir::sabotage::{self, Bug};
 use ir::{Affine, Size};
 
-use super::super::{Checker, origin};
+use super::super::Checker;
 use super::super::arena::Here;
 use super::copy::Place;
 
@@ -37,14 +37,13 @@ struct Steps {
 
 impl Checker<'_> {
     /// The last states of a loop, computed in blocks, if it is a long one.
-    pub(super) fn in_blocks(&mut self, of: LoopId, steps: &Size, here: Here) -> Option<Option<Vec<ExprId>>> {
-        let long = steps.as_constant().map_or_else(|| self.facts().never_negative(steps), |steps| steps > 2 * STEPS);
+    pub(super) fn in_blocks(&mut self, (id, of): (ExprId, LoopId), steps: &Size, here: Here) -> Option<Option<Vec<ExprId>>> {
         let depth = self.blocks.get(&of).copied().unwrap_or(self.depth);
-        if !long || depth == 0 {
+        if !self.is_long(steps) || depth == 0 {
             return Some(None);
         }
         if !self.blocks.contains_key(&of) {
-            self.note(of, steps, here);
+            self.note((id, of), steps);
         }
         let Loop { step, states, around, .. } = self.arena.out.loops[of].clone();
         let name = self.arena.out.indices[step].name.clone();
@@ -72,8 +71,13 @@ impl Checker<'_> {
         Some(Some(states))
     }
 
+    /// Whether a loop of so many steps goes by blocks.
+    fn is_long(&self, steps: &Size) -> bool {
+        steps.as_constant().map_or_else(|| self.facts().never_negative(steps), |steps| steps > 2 * STEPS)
+    }
+
     /// Notes that a loop goes by blocks.
-    fn note(&mut self, of: LoopId, steps: &Size, here: Here) {
+    fn note(&mut self, (id, of): (ExprId, LoopId), steps: &Size) {
         let Loop { states, around, .. } = &self.arena.out.loops[of];
         let lengths = around.iter().map(|index| self.arena.out.indices[*index].extent.as_size().cloned());
         let loops = lengths.fold(Some(Size::constant(1)), |loops, length| Some(&loops? * &length?));
@@ -84,8 +88,12 @@ impl Checker<'_> {
         };
         let one = states.iter().map(of_one).fold(Size::constant(0), |sum, bytes| &sum + &bytes);
         let bytes = loops.map(|loops| &loops * &one);
-        let (steps, depth) = (steps.clone(), self.depth);
-        self.arena.out.blocks.push(Blocks { origin: origin(here.span), steps, bytes, length: STEPS, depth });
+        let (mut depth, mut left) = (0, steps.clone());
+        while depth < self.depth && self.is_long(&left) {
+            (depth, left) = (depth + 1, left.floor_div(&Size::constant(STEPS)));
+        }
+        let (origin, steps) = (self.arena.out.exprs[id].origin, steps.clone());
+        self.arena.out.blocks.push(Blocks { origin, steps, bytes, length: STEPS, depth });
     }
 
     /// A loop over a part of the steps of another one, and its last states.

@@ -267,7 +267,7 @@ impl Reverse<'_, '_> {
             _ => None,
         };
         let last = self.of_one(number_of, (id, derivative), &mut context)?;
-        if let Some(states) = self.checker.in_blocks(of, &steps, here)? {
+        if let Some(states) = self.checker.in_blocks((id, of), &steps, here)? {
             for (number, derivative) in last {
                 self.share(states[number], Part::Whole, derivative, &context, here.guard);
             }
