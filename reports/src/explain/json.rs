@@ -29,7 +29,6 @@ struct Line<'a> {
     after: StageLine<'a>,
     pairs: Vec<PairLine<'a>>,
     partition: Vec<CutLine<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     kept: Vec<KeptLine<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<BestLine>,
