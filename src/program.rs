@@ -17,8 +17,8 @@ use schedule::{Machine, schedule};
 use crate::LaunchError;
 use crate::boundary;
 use crate::error::codes;
-use crate::limit;
 use crate::kernel::Thrift;
+use crate::limit;
 use crate::link::link;
 use crate::render::{Report, draw};
 #[cfg(feature = "reports")]

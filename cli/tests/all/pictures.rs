@@ -19,7 +19,13 @@ fn pictures_are_what_the_commands_draw() {
         assert!(page.contains(&format!("](pictures/{name})")), "{name} is not on the page");
         let drawn = folder.path().join(name);
         let mut run = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
-        let done = run.arg("run").args(rest.split(' ')).arg(format!("{result}={}", drawn.display())).current_dir(&root).output().unwrap();
+        let done = run
+            .arg("run")
+            .args(rest.split(' '))
+            .arg(format!("{result}={}", drawn.display()))
+            .current_dir(&root)
+            .output()
+            .unwrap();
         assert!(done.status.success(), "{command}\n{}", String::from_utf8_lossy(&done.stderr));
         let (drawn, kept) = (std::fs::read(drawn).unwrap(), root.join("docs/pictures").join(name));
         if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -295,12 +295,7 @@ impl<'a> Source<'a> {
 }
 
 /// Checks a function as it is called from outside, where `float` is a certain type.
-fn check_function(
-    source: &Source<'_>,
-    number: usize,
-    float: Dtype,
-    depth: u32,
-) -> Result<Checked, Vec<Diagnostic>> {
+fn check_function(source: &Source<'_>, number: usize, float: Dtype, depth: u32) -> Result<Checked, Vec<Diagnostic>> {
     let mut checker = Checker::new(source, number, float, depth);
     let results = checker.entry(number);
     let accesses = std::mem::take(&mut checker.accesses);

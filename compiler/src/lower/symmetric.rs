@@ -11,8 +11,7 @@
 use std::collections::BTreeMap;
 
 use ir::nest::{
-    Block, BufferId, Extent, IndexId, Input, Kernel, Loop, LoopKind, Merge, Op, Program, Statement, Subscript,
-    ValueId,
+    Block, BufferId, Extent, IndexId, Input, Kernel, Loop, LoopKind, Merge, Op, Program, Statement, Subscript, ValueId,
 };
 use ir::rewrite::{for_each_affine_mut, for_each_use_mut};
 use ir::{Affine, BinaryOp, Order, UnaryOp};
@@ -37,7 +36,13 @@ impl Sign {
         match (self, other) {
             (Sign::Equal, other) => other,
             (sign, Sign::Equal) => sign,
-            (a, b) => if a == b { Sign::Same } else { Sign::Opposite },
+            (a, b) => {
+                if a == b {
+                    Sign::Same
+                } else {
+                    Sign::Opposite
+                }
+            }
         }
     }
 }
@@ -151,7 +156,9 @@ impl Numbers<'_> {
                         for (number, result) in reduction.results.iter().enumerate() {
                             let (merge, order, dims) = (reduction.merge, reduction.order, dims.clone());
                             let of = match inputs.clone() {
-                                Some(inputs) => self.number(Computation::Reduced { number, merge, order, dims, inputs }),
+                                Some(inputs) => {
+                                    self.number(Computation::Reduced { number, merge, order, dims, inputs })
+                                }
                                 None => self.unknown(),
                             };
                             values.insert(*result, (of, Sign::Equal));

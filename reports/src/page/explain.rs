@@ -329,7 +329,7 @@ fn kept_states(report: &Report) -> Markup {
     html! {
         @if !report.kept.is_empty() {
             h2 { "Kept for the way back" }
-            ul { 
+            ul {
                 @for one in &report.kept {
                     li { (marked(&one.title)) @for line in kept(report, one) { p { (line) } } }
                 }

@@ -37,7 +37,12 @@ struct Steps {
 
 impl Checker<'_> {
     /// The last states of a loop, computed in blocks, if it is a long one.
-    pub(super) fn in_blocks(&mut self, (id, of): (ExprId, LoopId), steps: &Size, here: Here) -> Option<Option<Vec<ExprId>>> {
+    pub(super) fn in_blocks(
+        &mut self,
+        (id, of): (ExprId, LoopId),
+        steps: &Size,
+        here: Here,
+    ) -> Option<Option<Vec<ExprId>>> {
         let depth = self.blocks.get(&of).copied().unwrap_or(self.depth);
         if !self.is_long(steps) || depth == 0 {
             return Some(None);
