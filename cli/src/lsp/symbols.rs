@@ -1,11 +1,10 @@
 //! The functions of a text, and the places of its names: outline, definition, references,
 //! highlights and rename.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use fuseloop::editor::{Names, Occurrence, Role};
-use lsp_types::{DocumentHighlight, DocumentSymbol, Location, Position, SymbolKind, TextEdit, WorkspaceEdit};
+use lsp_types::{DocumentHighlight, DocumentSymbol, Location, Position, SymbolKind, TextEdit, Uri, WorkspaceEdit};
 
 use super::diagnostics::location;
 use super::documents::{Document, Documents};
@@ -108,13 +107,13 @@ pub fn rename(
     {
         return Err("the new text is no name");
     }
-    let mut changes = HashMap::new();
+    let mut changes: Vec<(Uri, Vec<TextEdit>)> = vec![];
     let mut taken = false;
     let one = everywhere(documents, document, position, &mut |other, places| {
         let names = documents.names(other);
         taken |= is_taken(&names, &places, new);
         let edits = places.iter().map(|place| TextEdit::new(other.range(place), new.to_owned())).collect();
-        changes.insert(other.uri.clone(), edits);
+        changes.push((other.uri.clone(), edits));
     });
     let one = one.ok_or("there is no name here")?;
     if one.role == Role::Function {
@@ -122,7 +121,8 @@ pub fn rename(
         let declared = names.declaration(&one).ok_or("a function of the language keeps its name")?;
         let declared = location(documents, document, names.source(), &declared);
         let declared = declared.ok_or("a function of a library keeps its name")?;
-        if !changes.contains_key(&declared.uri) {
+        let is_changed = |uri: &Uri| changes.iter().any(|(changed, _)| changed == uri);
+        if !is_changed(&declared.uri) {
             return Err("the file that declares the function is neither open nor in a folder of the editor");
         }
         if !fuseloop::reference::find(new).is_empty() {
@@ -130,13 +130,13 @@ pub fn rename(
         }
         let called = |names: &Names| names.callable().iter().any(|function| function.name == new);
         workspace::for_each(documents, |other| {
-            taken |= changes.contains_key(&other.uri) && called(&documents.names(other));
+            taken |= is_changed(&other.uri) && called(&documents.names(other));
         });
     }
     if taken {
         return Err("that name is taken where this one stands");
     }
-    Ok(WorkspaceEdit::new(changes))
+    Ok(WorkspaceEdit::new(changes.into_iter().collect()))
 }
 
 /// Whether a function that has one of the places has the name already.
