@@ -151,8 +151,8 @@ pub struct State {
     pub needs: Vec<usize>,
 }
 
-/// A long loop that the way back takes block by block: it keeps the states that blocks begin with, and
-/// those of one block at a time, which it computes again.
+/// A long loop that the way back takes block by block. It keeps the states that blocks begin with,
+/// and those of one block at a time, which it computes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The loop.

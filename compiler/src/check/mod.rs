@@ -133,9 +133,9 @@ pub fn check(file: &File, entry: &str) -> Result<Checked, Vec<Diagnostic>> {
     check_deeper(file, entry, Dtype::F32, BLOCKS)
 }
 
-/// The same where `float` is a certain type, and the way back through long loops goes by blocks that
-/// are this many deep: with each level the states that it keeps are about a 32nd, and steps are
-/// computed once more ([`Checked::blocks`]).
+/// The same where `float` is a certain type, and the way back through long loops goes by blocks of
+/// this depth. With each level the states that it keeps are about a 32nd, and steps are computed
+/// once more ([`Checked::blocks`]).
 pub fn check_deeper(file: &File, entry: &str, float: Dtype, depth: u32) -> Result<Checked, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);

@@ -5,9 +5,9 @@
 //! loses each axis with a subscript that is, at every access, the same expression of that loop's
 //! indices, because the axis has one value throughout an iteration. It becomes scratch, and every
 //! iteration has its own. (The IR guarantees that iterations of parallel and reducing loops load
-//! only elements that they have stored themselves.) This is done whenever an axis goes, in the one of
-//! the loops that has the most such temporaries: a row per thread replaces an array in memory. A temporary that loses no axis stays as it is, because each
-//! thread would need all of it.
+//! only elements that they have stored themselves.) This is done whenever an axis goes, in the loop
+//! with the most such temporaries: a row per thread replaces an array in memory. A temporary that
+//! loses no axis stays as it is, because each thread would need all of it.
 //!
 //! A table of a reduction by key that the loops behind it read once is scratch too. It loses no
 //! axis, but no thread needs it: each element is read where it is completed.
@@ -81,7 +81,8 @@ struct Access<'k> {
     at: Vec<Option<&'k Affine<IndexId>>>,
 }
 
-/// For each of the outermost loops of a kernel, the buffers that it alone mentions, with all accesses.
+/// For each of the outermost loops of a kernel, the buffers that it alone mentions, with their
+/// accesses.
 fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<BTreeMap<BufferId, Vec<Access<'_>>>> {
     let (mut mentioned, mut outside) = (BTreeSet::new(), BTreeSet::new());
     let mut found = vec![];

@@ -76,7 +76,7 @@ impl Checker<'_> {
         Some(Some(states))
     }
 
-    /// Whether a loop of so many steps goes by blocks.
+    /// Whether a loop with this number of steps goes by blocks.
     fn is_long(&self, steps: &Size) -> bool {
         steps.as_constant().map_or_else(|| self.facts().never_negative(steps), |steps| steps > 2 * STEPS)
     }
