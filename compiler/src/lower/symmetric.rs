@@ -16,8 +16,11 @@ use ir::nest::{
 use ir::rewrite::{for_each_affine_mut, for_each_use_mut};
 use ir::{Affine, BinaryOp, Order, UnaryOp};
 
-/// The pairs of axes of a temporary that may be exchanged, and what becomes of its elements.
-type Relations = BTreeMap<BufferId, Vec<((usize, usize), Sign)>>;
+/// How the elements of temporaries relate to others of theirs.
+type Relations = BTreeMap<BufferId, Vec<Relation>>;
+
+/// Two axes, and how an element relates to the one with the subscripts exchanged.
+type Relation = ((usize, usize), Sign);
 
 /// How a value relates to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +83,7 @@ fn symmetries(
     program: &Program,
     kernel: &Kernel,
     relations: &Relations,
-) -> Option<(BufferId, Vec<((usize, usize), Sign)>)> {
+) -> Option<(BufferId, Vec<Relation>)> {
     let (dims, body) = match kernel.body.as_slice() {
         [before @ .., Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })]
             if before.iter().all(|s| matches!(s, Statement::Let { .. })) =>
@@ -148,7 +151,7 @@ impl Numbers<'_> {
                         let exact = |input: &Input| match input.value() {
                             Some(value) => {
                                 let (number, sign) = values.get(&value)?;
-                                (*sign == Sign::Equal).then(|| Input::Value(*number))
+                                (*sign == Sign::Equal).then_some(Input::Value(*number))
                             }
                             None => Some(Input::Number),
                         };

@@ -84,8 +84,8 @@ impl Checker<'_> {
     /// Notes that a loop goes by blocks.
     fn note(&mut self, (id, of): (ExprId, LoopId), steps: &Size) {
         let Loop { states, around, .. } = &self.arena.out.loops[of];
-        let lengths = around.iter().map(|index| self.arena.out.indices[*index].extent.as_size().cloned());
-        let loops = lengths.fold(Some(Size::constant(1)), |loops, length| Some(&loops? * &length?));
+        let mut lengths = around.iter().map(|index| self.arena.out.indices[*index].extent.as_size().cloned());
+        let loops = lengths.try_fold(Size::constant(1), |loops, length| Some(&loops * &length?));
         let of_one = |state: &State| {
             let ty = &self.arena.out.exprs[state.current].ty;
             let width = i64::try_from(ty.dtype.bytes()).unwrap_or(i64::MAX);
