@@ -79,11 +79,7 @@ pub(super) fn read_along_rows(program: &mut Program) {
 }
 
 /// The temporary that a kernel stores, and its symmetries, if there are any.
-fn symmetries(
-    program: &Program,
-    kernel: &Kernel,
-    relations: &Relations,
-) -> Option<(BufferId, Vec<Relation>)> {
+fn symmetries(program: &Program, kernel: &Kernel, relations: &Relations) -> Option<(BufferId, Vec<Relation>)> {
     let (dims, body) = match kernel.body.as_slice() {
         [before @ .., Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })]
             if before.iter().all(|s| matches!(s, Statement::Let { .. })) =>
