@@ -1,4 +1,4 @@
-"""The derivatives of tests/gradients beside JAX (`jax.grad`) and PyTorch (`torch.compile`, then `torch.autograd.grad`), where these are
+"""The derivatives of tests/gradients compared with JAX (`jax.grad`) and PyTorch (`torch.compile`, then `torch.autograd.grad`), where these are
 installed.
 
     cargo build --release -p cli && python bench/gradients.py target/release/fuseloop [--device gpu] [--threads 2] [--only NAME ...]
