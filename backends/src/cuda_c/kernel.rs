@@ -173,7 +173,7 @@ impl<'a> Writer<'a> {
             Argument::Buffer(id) => (0, id.index()),
             Argument::Stride(id) => (1, id.index()),
             Argument::Size(size) => (2, size.as_symbol().map_or(usize::MAX, EntityRef::index)),
-            Argument::Multiples(_) | Argument::Small(_) | Argument::Reciprocal(_) => (3, 0),
+            Argument::Multiples(_) | Argument::Small(_) | Argument::Reciprocal(_) | Argument::OfSplit(..) => (3, 0),
             Argument::Fault => (4, 0),
         });
         let parameter = |(argument, name): &(Argument, String)| match argument {
@@ -186,7 +186,8 @@ impl<'a> Writer<'a> {
             | Argument::Stride(_)
             | Argument::Multiples(_)
             | Argument::Small(_)
-            | Argument::Reciprocal(_) => format!("long long {name}"),
+            | Argument::Reciprocal(_)
+            | Argument::OfSplit(..) => format!("long long {name}"),
         };
         let parameters: Vec<String> = self.arguments.iter().map(parameter).collect();
         // A kernel has at least one parameter.
@@ -340,6 +341,7 @@ impl<'a> Writer<'a> {
             Argument::Multiples(_) => "aligned".to_owned(),
             Argument::Small(_) => "small".to_owned(),
             Argument::Reciprocal(_) => "reciprocal".to_owned(),
+            Argument::OfSplit(..) => "parts".to_owned(),
         };
         if let Argument::Buffer(id) = argument {
             self.helpers.extend(scalar::needs(self.program.buffers[*id].dtype));

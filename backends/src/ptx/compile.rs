@@ -15,6 +15,7 @@ use super::emit::{Argument, Emitter};
 use super::last::{Code, in_last_block};
 use super::reduce::{CHUNK, SHARED};
 use super::relay;
+use super::split::Split;
 use super::state::{ScratchScope, SyncScope};
 use super::tensor_map::TensorView;
 use super::{Math, Target, print};
@@ -77,6 +78,8 @@ pub(super) struct Variant {
     pub(super) turn: Option<i64>,
     /// If it is for rows.
     pub(super) rows: Option<Rows>,
+    /// The parts of the sums of a contraction, if blocks share its tiles.
+    pub(super) split: Option<Split>,
 }
 
 /// The rows that a variant is for: those that the layout fits, if the device has enough shared
@@ -190,6 +193,7 @@ impl Module {
             at_most: vec![],
             turn: None,
             rows: None,
+            split: None,
         }];
     }
 
@@ -268,6 +272,7 @@ impl Variant {
             at_most: vec![],
             turn: None,
             rows: None,
+            split: None,
         }
     }
 }
@@ -342,7 +347,13 @@ fn contracted(
         e.contract(c, tiled);
         let grid = Grid { at_once: tiled.at_once(), ..Grid::each(Some(tiled.counts()), 1) };
         let variant = Variant::new(e, format!("{name}{}", tiled.suffix()), grid);
-        Variant { more: tiled.more(), target: tiled.target(), turn: tiled.turn(), ..variant }
+        Variant {
+            more: tiled.more(),
+            target: tiled.target(),
+            turn: tiled.turn(),
+            split: tiled.split().cloned(),
+            ..variant
+        }
     });
     variants.collect()
 }

@@ -18,6 +18,7 @@ use super::emit::{Argument, Emitter};
 use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::split::Split;
 use super::tensor::TensorUnits;
 use super::{Math, Target, scalar};
 
@@ -36,6 +37,8 @@ pub(super) const QUAD: i64 = 4;
 pub(super) struct Tiled {
     pub(super) groups: Groups,
     multiplier: Multiplier,
+    /// The parts of the sums, if blocks share tiles.
+    split: Option<Split>,
 }
 
 /// The units that multiply the tiles.
@@ -61,12 +64,27 @@ impl Tiled {
         let dtype = values[c.result];
         let groups = Groups::new(c);
         let units = TensorUnits::of(program, values, (c, &groups), math);
-        let mut multipliers: Vec<Multiplier> = units.into_iter().map(Multiplier::TensorUnits).collect();
-        if multipliers.is_empty() {
-            let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-            multipliers.push(Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }));
+        let whole = |multiplier| Tiled { groups: Groups::new(c), multiplier, split: None };
+        let all: Vec<Tiled> = units.into_iter().map(|units| whole(Multiplier::TensorUnits(units))).collect();
+        if !all.is_empty() {
+            return all;
         }
-        multipliers.into_iter().map(|multiplier| Tiled { groups: Groups::new(c), multiplier }).collect()
+        let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
+        let by_threads =
+            || whole(Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }));
+        let in_parts = Tiled { split: Some(by_threads().parts(sum)), ..by_threads() };
+        vec![in_parts, by_threads()]
+    }
+
+    /// The sums of the tiles in parts.
+    fn parts(&self, sum: Dtype) -> Split {
+        let [height, width] = self.tile();
+        Split { tiles: self.counts(), inner: length(&self.groups.inner), bytes: height * width * bytes(sum) }
+    }
+
+    /// The parts of the sums, if blocks share tiles.
+    pub(super) fn split(&self) -> Option<&Split> {
+        self.split.as_ref()
     }
 
     /// The oldest device that runs it.
@@ -114,6 +132,7 @@ impl Tiled {
     /// The end of its kernel's name.
     pub(super) fn suffix(&self) -> String {
         match &self.multiplier {
+            Multiplier::Threads(_) if self.split.is_some() => "_parts".to_owned(),
             Multiplier::Threads(_) => String::new(),
             Multiplier::TensorUnits(units) => units.suffix(),
         }
@@ -201,21 +220,24 @@ pub(super) struct TileSide<'c> {
 #[derive(Clone, Copy)]
 pub(super) struct Inner<'c> {
     pub(super) dims: &'c Dims,
+    /// The first one that a block sums over, if it is not 0.
+    pub(super) from: Option<Reg>,
+    /// One past the last one that it sums over.
     pub(super) count: Reg,
 }
 
 /// The tiles of a contraction.
 pub(super) struct TileGrid<'t> {
-    groups: &'t Groups,
+    pub(super) groups: &'t Groups,
     /// The rows and columns of a tile.
     tile: [i64; 2],
     /// Whether 32 bits suffice for their number.
     small: Reg,
     /// The length of the batch, the number of tiles along each side, and all together.
     counts: Vec<Reg>,
-    all: Reg,
+    pub(super) all: Reg,
     /// The number of rows, columns and inner indices.
-    lengths: [Reg; 3],
+    pub(super) lengths: [Reg; 3],
 }
 
 impl Emitter<'_> {
@@ -223,11 +245,12 @@ impl Emitter<'_> {
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
         self.mapping.resident = Some(tiled.resident());
         let grid = self.tile_grid(tiled);
-        match &tiled.multiplier {
-            Multiplier::Threads(tiles) => {
+        match (&tiled.multiplier, &tiled.split) {
+            (Multiplier::Threads(tiles), Some(split)) => self.multiply_in_parts(c, tiles, split, &grid),
+            (Multiplier::Threads(tiles), None) => {
                 self.for_each_tile(&grid, |e, sides, inner| e.multiply_by_threads(c, tiles, sides, inner));
             }
-            Multiplier::TensorUnits(units) => self.multiply_by_tensor_units(c, units, &grid),
+            (Multiplier::TensorUnits(units), _) => self.multiply_by_tensor_units(c, units, &grid),
         }
     }
 
@@ -248,43 +271,67 @@ impl Emitter<'_> {
         grid: &TileGrid<'_>,
         make: impl FnOnce(&mut Self, [TileSide<'_>; 2], Inner<'_>),
     ) {
-        let Groups { batch, rows, columns, inner } = grid.groups;
-        let [down, across, depth] = grid.lengths;
+        let [.., depth] = grid.lengths;
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, grid.all, blocks, |e, number| {
-            // Block 0 takes tile (0, 0), block 1 tile (0, 1), and so on: blocks that run at the
-            // same time share rows of the left factor, which stay in the L2 cache.
-            let digits = e.digits(number, &grid.counts, grid.small);
-            // The first two digits select the tile, the others are the batch.
-            for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
-                e.bind(*index, *digit);
-            }
-            let [height, width] = grid.tile;
-            let row = e.b().op2(Opcode::Mul, Type::S64, digits[1], height);
-            let column = e.b().op2(Opcode::Mul, Type::S64, digits[0], width);
-            let sides = [
-                TileSide { dims: rows, range: TileRange { from: row, count: down } },
-                TileSide { dims: columns, range: TileRange { from: column, count: across } },
-            ];
-            make(e, sides, Inner { dims: inner, count: depth });
+            let sides = e.tile_sides(grid, number);
+            make(e, sides, Inner { dims: &grid.groups.inner, from: None, count: depth });
         });
     }
 
-    fn multiply_by_threads(
+    /// The sides of the tile of a number. Tile 0 is the one at (0, 0), 1 the one at (0, 1), and so
+    /// on: blocks that run at the same time share rows of the left factor, which stay in the L2
+    /// cache.
+    pub(super) fn tile_sides<'t>(&mut self, grid: &TileGrid<'t>, number: Reg) -> [TileSide<'t>; 2] {
+        let Groups { batch, rows, columns, .. } = grid.groups;
+        let [down, across, _] = grid.lengths;
+        let digits = self.digits(number, &grid.counts, grid.small);
+        // The first two digits select the tile, the others are the batch.
+        for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
+            self.bind(*index, *digit);
+        }
+        let [height, width] = grid.tile;
+        let row = self.b().op2(Opcode::Mul, Type::S64, digits[1], height);
+        let column = self.b().op2(Opcode::Mul, Type::S64, digits[0], width);
+        [
+            TileSide { dims: rows, range: TileRange { from: row, count: down } },
+            TileSide { dims: columns, range: TileRange { from: column, count: across } },
+        ]
+    }
+
+    fn multiply_by_threads(&mut self, c: &Contraction, tiles: &Tiles, sides: [TileSide<'_>; 2], inner: Inner<'_>) {
+        let (sums, at) = self.tile_sums(c, tiles, sides, inner);
+        self.tile_epilogue(c, tiles, sides, &sums, at);
+    }
+
+    /// This thread's sums of a tile, over some inner indices, and the shared memory that is free
+    /// again.
+    pub(super) fn tile_sums(
         &mut self,
         c: &Contraction,
         tiles: &Tiles,
         [rows, columns]: [TileSide<'_>; 2],
         inner: Inner<'_>,
-    ) {
+    ) -> (Vec<Vec<Reg>>, i64) {
         // Two factors, each in two buffers.
         let memory = 4 * DEPTH * tiles.pitch();
         let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
         let left = self.factor(tiles, &c.left, rows, inner, at);
         let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
-        let sums = self.products(tiles, [&left, &right], inner.count, at);
-        let epilogue = self.begin_epilogue(c, tiles.sum, tiles.dtype, [rows, columns]);
-        self.epilogue_tile(&epilogue, tiles, &sums, at);
+        (self.products(tiles, [&left, &right], inner, at), at)
+    }
+
+    /// Runs the epilogue on the sums of a tile.
+    pub(super) fn tile_epilogue(
+        &mut self,
+        c: &Contraction,
+        tiles: &Tiles,
+        sides: [TileSide<'_>; 2],
+        sums: &[Vec<Reg>],
+        at: i64,
+    ) {
+        let epilogue = self.begin_epilogue(c, tiles.sum, tiles.dtype, sides);
+        self.epilogue_tile(&epilogue, tiles, sums, at);
     }
 
     /// The digits of a number in a mixed radix, least significant first.
@@ -319,7 +366,7 @@ impl Emitter<'_> {
     }
 
     /// Accumulates this thread's square. The result is row by row.
-    fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], depth: Reg, at: i64) -> Vec<Vec<Reg>> {
+    fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], inner: Inner<'_>, at: i64) -> Vec<Vec<Reg>> {
         let side = QUAD * tiles.quads;
         let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
         let sums: Vec<Vec<Reg>> = (0..side).map(|_| (0..side).map(|_| self.b().copy(zero)).collect()).collect();
@@ -331,8 +378,8 @@ impl Emitter<'_> {
         });
         // `now` alternates between the two halves of the double buffer.
         let half = 2 * DEPTH * tiles.pitch();
-        let start = self.int(0);
-        let (inner, now) = (self.b().copy(start), self.b().copy(start));
+        let (zero, depth) = (self.int(0), inner.count);
+        let (inner, now) = (self.b().copy(inner.from.unwrap_or(zero)), self.b().copy(zero));
         for factor in factors {
             // A software pipeline: load the tile of the next round into registers, multiply, then
             // store it to shared memory. The first tile is loaded before the loop.

@@ -19,6 +19,7 @@ use super::fast_division::FastDivision;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::rows::RegisterRow;
 use super::scalar;
+use super::split::{OfSplit, Split};
 use super::staging::StagingBuffer;
 use super::state::{Addresses, ExecScope, Mapping, Masks, Scans, ScratchScope, SyncScope};
 use super::tensor_map::TensorView;
@@ -43,6 +44,8 @@ pub enum Argument {
     /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
     /// factor in the low half, and in the high half by how much the product is shifted.
     Reciprocal(Size),
+    /// A word of a contraction in parts.
+    OfSplit(Split, OfSplit),
 }
 
 /// The values of a kernel, or of a function while it is being inlined.

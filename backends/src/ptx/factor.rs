@@ -142,7 +142,7 @@ impl Emitter<'_> {
         tiles: &Tiles,
         steps: &Steps,
         TileSide { dims: outer, range: span }: TileSide<'_>,
-        Inner { dims: inner, .. }: Inner<'_>,
+        Inner { dims: inner, from, .. }: Inner<'_>,
         at: i64,
     ) -> Matrix {
         let width = self.element_bytes(steps.buffer);
@@ -153,6 +153,10 @@ impl Emitter<'_> {
         let apart = (along.as_constant() != Some(1)).then_some(if deep { inner_bytes } else { outer_bytes });
         let aligned = self.aligned(steps, outer, inner, QUAD);
         let origin = self.origin(steps, outer, inner);
+        let origin = match from {
+            Some(from) => self.b().op(Opcode::Mad, Type::S64, &[from.into(), inner_bytes.into(), origin.into()]),
+            None => origin,
+        };
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let own = self.b().op2(Opcode::Add, Type::S64, own, at);
         let thread = self.special(Special::Tid);
@@ -267,7 +271,8 @@ impl Emitter<'_> {
 
     /// Computes a tile element by element and stores it.
     fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
-        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end }) = (factor.outer, factor.inner);
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end, .. }) =
+            (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
         let deep = self.loads_deep(factor.prologue, inner);

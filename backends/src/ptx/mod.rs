@@ -51,6 +51,7 @@ mod rows;
 mod run;
 mod scalar;
 mod scan;
+mod split;
 mod staging;
 mod state;
 mod stencil;

@@ -11,6 +11,7 @@ use ir::nest::{BufferId, Node, Program, Role};
 use super::compile::{Kernel, Module, Rows, Variant};
 use super::emit::Argument;
 use super::run::Facts;
+use super::split::{COUNTERS, OfSplit};
 use super::state::ScratchScope;
 use super::steps::{Repeat, Step};
 use super::tensor_map::TensorMap;
@@ -138,7 +139,8 @@ impl Module {
         // The record of a failed check comes first, at offset 0.
         memory.take(FAULT)?;
         let in_tree: BTreeMap<BufferId, usize> = program.in_tree().zip(0..).collect();
-        let mut layout = Layout { program, binding: &binding, memory, buffers: BTreeMap::new(), in_tree };
+        let mut layout =
+            Layout { program, binding: &binding, memory, buffers: BTreeMap::new(), in_tree, counters: BTreeMap::new() };
         let mut constants = vec![];
         for (id, buffer) in &program.buffers {
             let word = match &buffer.role {
@@ -159,6 +161,11 @@ impl Module {
             if let Word::Own(at) = layout.buffers[id] {
                 constants.push((at, vec![0; call::bytes(program, layout.binding, *id)?]));
             }
+        }
+        for variant in self.kernels.iter().flat_map(|kernel| &kernel.variants).filter(|v| v.split.is_some()) {
+            let at = layout.memory.take(COUNTERS)?;
+            layout.counters.insert(&variant.name, at);
+            constants.push((at, vec![0; COUNTERS]));
         }
         // Kernels run one after another, so their scratch can share memory.
         let shared = layout.memory.end;
@@ -189,9 +196,11 @@ struct Layout<'p> {
     buffers: BTreeMap<BufferId, Word>,
     /// The number of the place of each buffer that loops over kernels carry or end by.
     in_tree: BTreeMap<BufferId, usize>,
+    /// Where the counters of contractions in parts are, by the names of variants.
+    counters: BTreeMap<&'p str, usize>,
 }
 
-impl Layout<'_> {
+impl<'p> Layout<'p> {
     /// Assigns memory to temporaries.
     fn temporaries(&mut self) -> Result<(), CallError> {
         let Layout { program, binding, memory, buffers, .. } = self;
@@ -211,8 +220,8 @@ impl Layout<'_> {
     }
 
     /// The launch of a kernel, with memory for its scratch; `None` if it has no iterations.
-    fn launch(&mut self, kernel: &Kernel, facts: Facts) -> Result<Option<Planned>, CallError> {
-        let Layout { program, binding, memory, buffers, in_tree: places } = self;
+    fn launch(&mut self, kernel: &'p Kernel, facts: Facts) -> Result<Option<Planned>, CallError> {
+        let Layout { program, binding, memory, buffers, in_tree: places, counters } = self;
         let value = |size: &Size| binding.number(size);
         let Some(variant) = kernel.variant(&value, facts) else { return Ok(None) };
         let blocks = variant.blocks(&value, kernel.runs_anyway, facts);
@@ -253,6 +262,12 @@ impl Layout<'_> {
                     Word::Number(product.is_some_and(|product| product <= 1 << 31).into())
                 }
                 Argument::Reciprocal(size) => Word::Number(reciprocal(value(size))),
+                Argument::OfSplit(split, OfSplit::Parts) => Word::Number(split.parts(&value).cast_unsigned()),
+                Argument::OfSplit(split, OfSplit::Length) => Word::Number(split.length(&value).cast_unsigned()),
+                Argument::OfSplit(split, OfSplit::Sums) => {
+                    Word::Own(memory.take(split.memory(&value).ok_or(TOO_MANY)?)?)
+                }
+                Argument::OfSplit(_, OfSplit::Ended) => Word::Own(counters[variant.name.as_str()]),
             });
         }
         // A kernel has at least one parameter.
@@ -314,6 +329,7 @@ impl Kernel {
             v.at_most.iter().all(|(size, most)| value(size) <= *most)
                 && v.rows.as_ref().is_none_or(rows)
                 && v.maps.iter().all(|view| view.map(value).is_some())
+                && v.split.as_ref().is_none_or(|split| split.parts(value) > 1)
         };
         let mut fitting = self.variants.iter().filter(|v| v.target <= facts.target).filter(fits);
         let first = fitting.next().or(self.variants.last())?;
@@ -360,7 +376,8 @@ impl Variant {
 
     /// The number of blocks.
     fn blocks(&self, value: &impl Fn(&Size) -> i64, runs_anyway: bool, facts: Facts) -> u32 {
-        let blocks = self.tiles(value);
+        let parts = self.split.as_ref().map_or(1, |split| split.parts(value));
+        let blocks = self.tiles(value).map(|tiles| tiles.saturating_mul(parts));
         // The size of scratch limits the number of blocks, which then process several iterations
         // each.
         let most = match self.scratch().next() {

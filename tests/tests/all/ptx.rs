@@ -552,6 +552,14 @@ fn contractions() {
             &[&[&[5, 19], &[19, 9]], &[&[65, 20], &[20, 68]]],
         ),
         ("a: T[p, n, k], b: T[p, k, m]) { a @ b }", &[&[&[3, 12, 20], &[3, 20, 36]]]),
+        // Several blocks share a tile.
+        ("a: T[n, k], b: T[k, m]) { a @ b }", &[&[&[5, 256], &[256, 9]], &[&[130, 601], &[601, 7]]]),
+        (
+            "a: T[k, n], b: T[m, k], c: T[m]) { max(transpose(a) @ transpose(b) + c, c) }",
+            &[&[&[260, 68], &[72, 260], &[72]]],
+        ),
+        ("a: T[n, k], b: T[k, m]) { (a + a) @ max(b, b * b) }", &[&[&[5, 263], &[263, 9]]]),
+        ("a: T[p, n, k], b: T[p, k, m]) { a @ b }", &[&[&[3, 12, 300], &[3, 300, 36]]]),
     ];
     for dtype in ["f32", "f64", "f16", "bf16", "i64", "i8", "u32"] {
         for (rest, calls) in cases {
@@ -606,6 +614,28 @@ fn calls_follow_one_another() {
                 Ok(()) => assert_eq!(Outcome::Results(outputs.into()), meant),
                 Err(error) => assert!(beyond > 0 && matches!(meant, Outcome::Fault(_)), "{error}"),
             }
+        }
+    }
+}
+
+/// Blocks that share a tile of a product are counted from call to call, whatever the sizes were.
+#[test]
+fn products_in_parts_follow_one_another() {
+    let source = "fn main(x: f32[n, k], y: f32[k, m]) -> f32[n, m] = (x @ y) + 1";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    for form in &compiled.forms {
+        let mut runner = Runner::new(module(&form.program), Emulated::new(5), None);
+        for (n, k, m) in [(3, 300, 5), (3, 300, 5), (3, 300, 5), (140, 700, 9), (3, 20, 5), (3, 300, 5), (9, 2000, 1)] {
+            let whole = |shape: &[usize]| {
+                let elements: Vec<f32> = (0..shape.iter().product()).map(|k: usize| (k * 7 % 5) as f32).collect();
+                Array::from_slice(shape, &elements).unwrap()
+            };
+            let inputs = [whole(&[n, k]), whole(&[k, m])];
+            let inputs = inputs.each_ref().map(Array::as_ref);
+            let meant = form.run(&compiled.checked, Engine::Nest, &inputs);
+            let mut outputs = [Array::zeros(Dtype::F32, &[n, m]).unwrap()];
+            runner.call(&inputs, &mut outputs.each_mut().map(Array::as_mut), None).unwrap();
+            assert_eq!(Outcome::Results(outputs.into()), meant, "{n} {k} {m}");
         }
     }
 }

@@ -284,7 +284,7 @@ impl Emitter<'_> {
     /// Computes a tile. A thread keeps one inner index in a deep tile, and one outer index in a
     /// wide tile.
     fn compute_tile(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, from: Reg, stage: Reg) {
-        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end }) =
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end, .. }) =
             (pipeline.outer, pipeline.inner);
         // The two factors can merge the inner indices differently, so each has its own axes.
         let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &pipeline.prologue.body));

@@ -1,0 +1,160 @@
+//! Sums in parts: where the result of a contraction has few tiles, several blocks share one. Each
+//! adds up a part of the inner indices and leaves its sums in memory. The last of them that ends
+//! adds the sums of all parts, in their order, and runs the epilogue.
+//!
+//! The number of parts depends on sizes alone, so that results are the same on all devices. Blocks
+//! are counted from launch to launch, and none waits for another, as in `last`.
+
+use ir::nest::Contraction;
+use ir::{BinaryOp, Scalar, Size};
+
+use super::build::Control;
+use super::contract::{DEPTH, Inner, THREADS, TileGrid, Tiles, bytes, held};
+use super::emit::{Argument, Emitter};
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::scalar;
+
+/// The number of blocks that the parts of all tiles make at most: a device has some hundred
+/// multiprocessors.
+const BLOCKS: i64 = 256;
+/// The fewest inner indices that are split.
+const LEAST: i64 = 256;
+/// How many inner indices a block multiplies in the time in which it adds the sums of a part.
+const PRICE: i64 = 8;
+/// The bytes of a counter.
+const COUNTER: i64 = 8;
+/// The bytes of the counters of all tiles.
+pub(super) const COUNTERS: usize = (BLOCKS * COUNTER) as usize;
+
+/// The parts of the sums of a contraction.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Split {
+    /// The grid of tiles.
+    pub(super) tiles: Vec<Size>,
+    /// The number of inner indices.
+    pub(super) inner: Size,
+    /// The bytes of the sums of a tile.
+    pub(super) bytes: i64,
+}
+
+/// An argument of a contraction in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OfSplit {
+    /// The number of parts.
+    Parts,
+    /// The number of inner indices in a part, but for the last ones.
+    Length,
+    /// The address of the sums: those of the parts of a tile follow one another.
+    Sums,
+    /// The address of the counters of the parts of each tile that have ended.
+    Ended,
+}
+
+impl Split {
+    fn count(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        self.tiles.iter().fold(1, |count, size| count.saturating_mul(value(size).max(0)))
+    }
+
+    /// The number of parts. With one, the contraction is better not split.
+    pub(super) fn parts(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let (tiles, inner) = (self.count(value), value(&self.inner));
+        if tiles == 0 || inner < LEAST {
+            return 1;
+        }
+        // A tile takes `inner / parts` steps and then `parts * PRICE`, so their product is best.
+        (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1)
+    }
+
+    /// The number of inner indices in a part: a multiple of what is multiplied at a time.
+    pub(super) fn length(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let inner = value(&self.inner).max(1).cast_unsigned();
+        let parts = self.parts(value).cast_unsigned();
+        inner.div_ceil(parts).next_multiple_of(DEPTH.cast_unsigned()).cast_signed()
+    }
+
+    /// The bytes of the sums of all parts; `None` if they overflow.
+    pub(super) fn memory(&self, value: &impl Fn(&Size) -> i64) -> Option<usize> {
+        let sums = self.count(value).checked_mul(self.parts(value))?.checked_mul(self.bytes)?;
+        usize::try_from(sums).ok()
+    }
+}
+
+impl Emitter<'_> {
+    /// Multiplies the parts of this block's tiles.
+    pub(super) fn multiply_in_parts(&mut self, c: &Contraction, tiles: &Tiles, split: &Split, grid: &TileGrid<'_>) {
+        let of = |e: &mut Self, of: OfSplit| e.argument(Argument::OfSplit(split.clone(), of));
+        let [parts, length] = [OfSplit::Parts, OfSplit::Length].map(|word| of(self, word));
+        let [sums_at, ended] = [OfSplit::Sums, OfSplit::Ended].map(|word| of(self, word));
+        let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        let all = self.b().op2(Opcode::Mul, Type::S64, grid.all, parts);
+        self.counted(block, all, blocks, |e, number| {
+            let tile = e.divide(None, number, parts);
+            let before = e.b().op2(Opcode::Mul, Type::S64, tile, parts);
+            let part = e.b().op2(Opcode::Sub, Type::S64, number, before);
+            let sides = e.tile_sides(grid, tile);
+            let [.., depth] = grid.lengths;
+            let from = e.b().op2(Opcode::Mul, Type::S64, part, length);
+            let end = e.b().op2(Opcode::Add, Type::S64, from, length);
+            let end = e.b().op2(Opcode::Min, Type::S64, end, depth);
+            let inner = Inner { dims: &grid.groups.inner, from: Some(from), count: end };
+            let (sums, at) = e.tile_sums(c, tiles, sides, inner);
+
+            let first = e.place_of_sums(tiles, split, sums_at, before);
+            let own = e.place_of_sums(tiles, split, sums_at, number);
+            e.each_sum(tiles, &sums, |e, sum, offset| {
+                e.b().store(Space::Global, held(tiles.sum), sum, Address { base: Some(own), offset });
+            });
+            let last = e.ends_last(ended, tile, parts);
+            e.when(last, |e| {
+                let zero = scalar::constant(e.b(), Scalar::zero(tiles.sum));
+                sums.iter().flatten().for_each(|sum| e.b().assign(*sum, zero));
+                let from = e.b().copy(first);
+                let none = e.int(0);
+                e.counted(none, parts, 1, |e, _| {
+                    e.each_sum(tiles, &sums, |e, sum, offset| {
+                        let part = e.b().load(Space::Global, held(tiles.sum), Address { base: Some(from), offset });
+                        let more = scalar::binary(e.b(), BinaryOp::Add, tiles.sum, sum, part);
+                        e.b().assign(sum, more);
+                    });
+                    e.b().op_to(from, Opcode::Add, Type::S64, &[from.into(), split.bytes.into()]);
+                });
+                e.tile_epilogue(c, tiles, sides, &sums, at);
+            });
+        });
+    }
+
+    /// The address of this thread's first sum of a part.
+    fn place_of_sums(&mut self, tiles: &Tiles, split: &Split, sums: Reg, number: Reg) -> Reg {
+        let thread = self.special(Special::Tid);
+        let at = self.b().op(Opcode::Mad, Type::S64, &[number.into(), split.bytes.into(), sums.into()]);
+        self.b().op(Opcode::Mad, Type::S64, &[thread.into(), bytes(tiles.sum).into(), at.into()])
+    }
+
+    /// Visits this thread's sums, with their distances from the first one: those of a block are
+    /// next to each other.
+    fn each_sum(&mut self, tiles: &Tiles, sums: &[Vec<Reg>], mut visit: impl FnMut(&mut Self, Reg, i64)) {
+        let row = i64::from(THREADS) * bytes(tiles.sum);
+        for (number, sum) in (0i64..).zip(sums.iter().flatten()) {
+            visit(self, *sum, number * row);
+        }
+    }
+
+    /// Whether this is the last block that ends a part of a tile. Then it sees the sums of the
+    /// others.
+    fn ends_last(&mut self, ended: Reg, tile: Reg, parts: Reg) -> Reg {
+        let slot = Address { base: None, offset: self.b().take(Space::Shared, COUNTER as usize) };
+        self.b().barrier();
+        let thread = self.special(Special::Tid);
+        let leads = self.b().set(Comparison::Eq, Type::S64, thread, 0);
+        self.when(leads, |e| {
+            let at = e.b().op(Opcode::Mad, Type::S64, &[tile.into(), COUNTER.into(), ended.into()]);
+            let before = e.b().count_in_order(Address { base: Some(at), offset: 0 });
+            e.b().store(Space::Shared, Type::B64, before, slot);
+        });
+        self.b().barrier();
+        let before = self.b().load(Space::Shared, Type::B64, slot);
+        let place = self.b().op2(Opcode::Rem, Type::U64, before, parts);
+        let wanted = self.b().op2(Opcode::Sub, Type::S64, parts, 1);
+        self.b().set(Comparison::Eq, Type::U64, place, wanted)
+    }
+}
