@@ -250,7 +250,7 @@ fn length_of_short(l: &Loop) -> Option<&Size> {
 
 /// The loops in place of one: those across rows, if there are any, and the loop itself.
 fn variants(program: &mut Program, kernel: &mut Kernel, l: &Loop, choice: &mut Choice) -> Vec<Loop> {
-    // Scratch belongs to a loop that is the only one of its kernel.
+    // Scratch belongs to one loop, and this makes several of it.
     let in_scratch = visit::stores(&l.body).iter().any(|buffer| is_scratch(program, *buffer));
     if in_scratch || in_place(program, &l.body) {
         return vec![l.clone()];

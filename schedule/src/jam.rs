@@ -35,7 +35,7 @@ pub fn jam(scheduled: &mut Scheduled, choice: &mut Choice) {
     let Scheduled { machine, program, parts, .. } = scheduled;
     for part in parts.iter_mut().filter(|_| machine.jams > 1) {
         let kernel = &mut part.kernel;
-        // Scratch belongs to a loop that is the only one of its kernel.
+        // Scratch belongs to one loop, and this makes several of it.
         let accesses = visit::loads(&kernel.body).into_iter().chain(visit::stores(&kernel.body));
         if accesses.into_iter().any(|buffer| program.buffers[buffer].role == Role::Scratch) {
             continue;

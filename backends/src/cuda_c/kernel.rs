@@ -234,6 +234,8 @@ impl<'a> Writer<'a> {
     /// Declares the arrays that each thread, or each block, has for itself: a few elements are
     /// variables, more are a part of an array in memory.
     fn scratch(&mut self) {
+        let of_threads = self.together.is_none()
+            || (self.part.root().is_none() && self.part.has_scratch_of_iterations(self.program));
         for (id, name) in self.scratch.clone() {
             let buffer = &self.program.buffers[id];
             let (ty, shape) = (scalar::name(buffer.dtype), buffer.shape.clone());
@@ -241,13 +243,13 @@ impl<'a> Writer<'a> {
             let elements = shape.iter().map(Size::as_constant).product::<Option<i64>>();
             match elements.filter(|n| *n <= MOST_ELEMENTS) {
                 Some(elements) => {
-                    let shared = if self.together.is_some() { "__shared__ " } else { "" };
+                    let shared = if of_threads { "" } else { "__shared__ " };
                     self.line(&format!("{shared}{ty} {name}[{}];", elements.max(1)));
                 }
                 None => {
                     let (all, bytes) = (self.argument(&Argument::Buffer(id)), self.argument(&Argument::Stride(id)));
                     let thread = "(blockIdx.x * (long long)blockDim.x + threadIdx.x)";
-                    let owner = if self.together.is_some() { "blockIdx.x" } else { thread };
+                    let owner = if of_threads { thread } else { "blockIdx.x" };
                     self.line(&format!("{ty}* {name} = ({ty}*)((char*){all} + {owner} * {bytes});"));
                 }
             }

@@ -208,7 +208,7 @@ fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Bl
     let launch = match (part.root(), &part.run) {
         (None, _) => {
             writer.in_one_block(&part.kernel.body, threads)?;
-            Blocks { axes: vec![], others: 0, threads, together: true }
+            Blocks { axes: vec![], others: 0, threads, together: !part.has_scratch_of_iterations(program) }
         }
         (Some((before, Statement::Loop(l))), Run::Chunks { results }) => {
             writer.reduce_chunk(before, l, l.kind.reductions(), results)?;

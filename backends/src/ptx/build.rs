@@ -6,8 +6,11 @@ use ir::sabotage::{self, Bug};
 
 use super::inst::{
     Address, Class, Comparison, Factors, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space,
-    TileFactors, Type,
+    Special, TileFactors, Type,
 };
+
+/// The bytes of a counter of blocks.
+pub(super) const COUNTER: i64 = 8;
 
 /// A kernel under construction.
 pub(super) struct Builder {
@@ -454,6 +457,30 @@ pub(super) trait Control: Sized {
         self.b().place(no);
         otherwise(self);
         self.b().place(end);
+    }
+
+    /// Whether this block is the last of some that get here. Then it sees what the others have
+    /// written before. `counter` gives the address of their counter, which goes on from launch to
+    /// launch, so it has to be 0 only once.
+    fn ends_last(&mut self, blocks: Reg, counter: impl FnOnce(&mut Self) -> Reg) -> Reg {
+        let slot = Address { base: None, offset: self.b().take(Space::Shared, COUNTER as usize) };
+        self.b().barrier();
+        let thread = self.b().mov(Type::U32, Operand::Special(Special::Tid));
+        let leads = self.b().set(Comparison::Eq, Type::U32, thread, 0);
+        self.when(leads, |e| {
+            let counter = counter(e);
+            let before = e.b().count_in_order(Address { base: Some(counter), offset: 0 });
+            e.b().store(Space::Shared, Type::B64, before, slot);
+        });
+        self.b().barrier();
+        let before = self.b().load(Space::Shared, Type::B64, slot);
+        let number = self.b().op2(Opcode::Rem, Type::U64, before, blocks);
+        let last = if sabotage::on(Bug::PtxLastBlock) {
+            self.b().mov(Type::U64, 0)
+        } else {
+            self.b().op2(Opcode::Sub, Type::U64, blocks, 1)
+        };
+        self.b().set(Comparison::Eq, Type::U64, number, last)
     }
 
     /// Emits a loop that runs while the predicate from `condition` holds.

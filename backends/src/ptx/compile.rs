@@ -419,8 +419,8 @@ fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Em
         None if reductions_bytes(program, &part.kernel.values, &part.kernel.body, most) <= SHARED => MAX_THREADS,
         _ => COOPERATIVE_THREADS,
     });
-    // In a chunk, each element is computed by a single thread.
-    let scratch_scope = if root.is_some() { ScratchScope::Thread } else { ScratchScope::Block };
+    let of_threads = root.is_some() || part.has_scratch_of_iterations(program);
+    let scratch_scope = if of_threads { ScratchScope::Thread } else { ScratchScope::Block };
     let mut e = Emitter::new(program, part, threads, scratch_scope);
     // Partial results of whole reductions are combined at the top level, those of columns inside a
     // loop over the columns.

@@ -223,7 +223,7 @@ pub(super) struct Inner<'c> {
     /// The first one that a block sums over, if it is not 0.
     pub(super) from: Option<Reg>,
     /// One past the last one that it sums over.
-    pub(super) count: Reg,
+    pub(super) end: Reg,
 }
 
 /// The tiles of a contraction.
@@ -275,7 +275,7 @@ impl Emitter<'_> {
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, grid.all, blocks, |e, number| {
             let sides = e.tile_sides(grid, number);
-            make(e, sides, Inner { dims: &grid.groups.inner, from: None, count: depth });
+            make(e, sides, Inner { dims: &grid.groups.inner, from: None, end: depth });
         });
     }
 
@@ -378,7 +378,7 @@ impl Emitter<'_> {
         });
         // `now` alternates between the two halves of the double buffer.
         let half = 2 * DEPTH * tiles.pitch();
-        let (zero, depth) = (self.int(0), inner.count);
+        let (zero, depth) = (self.int(0), inner.end);
         let (inner, now) = (self.b().copy(inner.from.unwrap_or(zero)), self.b().copy(zero));
         for factor in factors {
             // A software pipeline: load the tile of the next round into registers, multiply, then

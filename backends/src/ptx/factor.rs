@@ -189,7 +189,7 @@ impl Emitter<'_> {
     pub(super) fn fetch(&mut self, factor: &Factor<'_>, from: Reg) {
         let Some(matrix) = &factor.matrix else { return };
         let ty = scalar::memory(matrix.dtype);
-        let (span, end) = (factor.outer.range, factor.inner.count);
+        let (span, end) = (factor.outer.range, factor.inner.end);
         let mut inner_of = vec![];
         // Clear all elements first: those out of bounds keep the zero.
         for quad in &matrix.quads {
@@ -271,8 +271,7 @@ impl Emitter<'_> {
 
     /// Computes a tile element by element and stores it.
     fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
-        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end, .. }) =
-            (factor.outer, factor.inner);
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, end, .. }) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
         let deep = self.loads_deep(factor.prologue, inner);

@@ -6,13 +6,10 @@
 use std::collections::BTreeMap;
 
 use ir::nest::BufferId;
-use ir::sabotage::{self, Bug};
 
 use super::build::{Builder, Control};
 use super::emit::Argument;
-use super::inst::{
-    Address, Comparison, Function, Inst, Label, Name, Op, Opcode, Operand, Reg, Rounding, Space, Special, Type,
-};
+use super::inst::{Address, Function, Inst, Label, Name, Op, Operand, Reg, Rounding, Space, Special, Type};
 
 /// The bytes of a word.
 const WORD: i64 = 8;
@@ -42,7 +39,12 @@ pub(super) fn in_last_block((first, second): (&Code, &Code), ended: BufferId) ->
     builder.take(Space::Local, most(|function| function.local));
     let mut joined = Joined { builder, arguments: vec![] };
     joined.copy(first);
-    let last = joined.is_last(ended);
+    let blocks = joined.b().mov(Type::U32, Operand::Special(Special::Nctaid));
+    let blocks = joined.b().convert(Rounding::Exact, Type::U64, Type::U32, blocks);
+    let last = joined.ends_last(blocks, |e| {
+        let at = Address { base: None, offset: e.offset(&Argument::Buffer(ended)) };
+        e.b().load(Space::Param, Type::B64, at)
+    });
     joined.when(last, |e| e.copy(second));
     let bytes = joined.arguments.len() * WORD as usize;
     let function = joined.builder.finish(first.0.name.clone(), bytes, first.0.threads);
@@ -50,32 +52,6 @@ pub(super) fn in_last_block((first, second): (&Code, &Code), ended: BufferId) ->
 }
 
 impl Joined {
-    /// Whether the block is the last one of its launch that gets here. Then it sees what the others
-    /// have written before.
-    fn is_last(&mut self, ended: BufferId) -> Reg {
-        let slot = Address { base: None, offset: self.b().take(Space::Shared, WORD as usize) };
-        self.b().barrier();
-        let thread = self.b().mov(Type::U32, Operand::Special(Special::Tid));
-        let leads = self.b().set(Comparison::Eq, Type::U32, thread, 0);
-        self.when(leads, |e| {
-            let at = Address { base: None, offset: e.offset(&Argument::Buffer(ended)) };
-            let base = e.b().load(Space::Param, Type::B64, at);
-            let before = e.b().count_in_order(Address { base: Some(base), offset: 0 });
-            e.b().store(Space::Shared, Type::B64, before, slot);
-        });
-        self.b().barrier();
-        let before = self.b().load(Space::Shared, Type::B64, slot);
-        let blocks = self.b().mov(Type::U32, Operand::Special(Special::Nctaid));
-        let blocks = self.b().convert(Rounding::Exact, Type::U64, Type::U32, blocks);
-        let place = self.b().op2(Opcode::Rem, Type::U64, before, blocks);
-        let wanted = if sabotage::on(Bug::PtxLastBlock) {
-            self.b().mov(Type::U64, 0)
-        } else {
-            self.b().op2(Opcode::Sub, Type::U64, blocks, 1)
-        };
-        self.b().set(Comparison::Eq, Type::U64, place, wanted)
-    }
-
     /// Copies the code of a part.
     fn copy(&mut self, (function, arguments): &Code) {
         let offsets: Vec<i64> = arguments.iter().map(|argument| self.offset(argument)).collect();

@@ -8,10 +8,10 @@
 use ir::nest::Contraction;
 use ir::{BinaryOp, Scalar, Size};
 
-use super::build::Control;
+use super::build::{COUNTER, Control};
 use super::contract::{DEPTH, Inner, THREADS, TileGrid, Tiles, bytes, held};
 use super::emit::{Argument, Emitter};
-use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::inst::{Address, Opcode, Reg, Space, Special, Type};
 use super::scalar;
 
 /// The number of blocks that the parts of all tiles make at most: a device has some hundred
@@ -21,8 +21,6 @@ const BLOCKS: i64 = 256;
 const LEAST: i64 = 256;
 /// How many inner indices a block multiplies in the time in which it adds the sums of a part.
 const PRICE: i64 = 8;
-/// The bytes of a counter.
-const COUNTER: i64 = 8;
 /// The bytes of the counters of all tiles.
 pub(super) const COUNTERS: usize = (BLOCKS * COUNTER) as usize;
 
@@ -96,7 +94,7 @@ impl Emitter<'_> {
             let from = e.b().op2(Opcode::Mul, Type::S64, part, length);
             let end = e.b().op2(Opcode::Add, Type::S64, from, length);
             let end = e.b().op2(Opcode::Min, Type::S64, end, depth);
-            let inner = Inner { dims: &grid.groups.inner, from: Some(from), count: end };
+            let inner = Inner { dims: &grid.groups.inner, from: Some(from), end };
             let (sums, at) = e.tile_sums(c, tiles, sides, inner);
 
             let first = e.place_of_sums(tiles, split, sums_at, before);
@@ -104,7 +102,8 @@ impl Emitter<'_> {
             e.each_sum(tiles, &sums, |e, sum, offset| {
                 e.b().store(Space::Global, held(tiles.sum), sum, Address { base: Some(own), offset });
             });
-            let last = e.ends_last(ended, tile, parts);
+            let last =
+                e.ends_last(parts, |e| e.b().op(Opcode::Mad, Type::S64, &[tile.into(), COUNTER.into(), ended.into()]));
             e.when(last, |e| {
                 let zero = scalar::constant(e.b(), Scalar::zero(tiles.sum));
                 sums.iter().flatten().for_each(|sum| e.b().assign(*sum, zero));
@@ -137,24 +136,5 @@ impl Emitter<'_> {
         for (number, sum) in (0i64..).zip(sums.iter().flatten()) {
             visit(self, *sum, number * row);
         }
-    }
-
-    /// Whether this is the last block that ends a part of a tile. Then it sees the sums of the
-    /// others.
-    fn ends_last(&mut self, ended: Reg, tile: Reg, parts: Reg) -> Reg {
-        let slot = Address { base: None, offset: self.b().take(Space::Shared, COUNTER as usize) };
-        self.b().barrier();
-        let thread = self.special(Special::Tid);
-        let leads = self.b().set(Comparison::Eq, Type::S64, thread, 0);
-        self.when(leads, |e| {
-            let at = e.b().op(Opcode::Mad, Type::S64, &[tile.into(), COUNTER.into(), ended.into()]);
-            let before = e.b().count_in_order(Address { base: Some(at), offset: 0 });
-            e.b().store(Space::Shared, Type::B64, before, slot);
-        });
-        self.b().barrier();
-        let before = self.b().load(Space::Shared, Type::B64, slot);
-        let place = self.b().op2(Opcode::Rem, Type::U64, before, parts);
-        let wanted = self.b().op2(Opcode::Sub, Type::S64, parts, 1);
-        self.b().set(Comparison::Eq, Type::U64, place, wanted)
     }
 }

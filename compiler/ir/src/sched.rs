@@ -30,9 +30,9 @@ mod verify;
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 
-use crate::nest::{BufferId, IndexId, Kernel, KernelId, Program, Statement, replace_kernels};
+use crate::nest::{BufferId, IndexId, Kernel, KernelId, LoopKind, Program, Role, Statement, replace_kernels};
 use crate::order::BLOCK;
-use crate::{Dtype, Size};
+use crate::{Dtype, Size, visit};
 
 pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Scans};
@@ -242,6 +242,18 @@ impl Part {
             | Run::HandOff(_)
             | Run::Relay(_) => Some((before, last)),
         }
+    }
+
+    /// Whether iterations that may run at the same time have scratch of their own. Otherwise the
+    /// scratch, if there is any, belongs to a loop that goes step by step.
+    pub fn has_scratch_of_iterations(&self, program: &Program) -> bool {
+        let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
+        self.kernel.body.iter().any(|statement| match statement {
+            Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => {
+                visit::stores(&l.body).iter().any(is_scratch)
+            }
+            _ => false,
+        })
     }
 }
 

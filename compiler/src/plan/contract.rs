@@ -84,13 +84,11 @@ struct Access<'k> {
 /// For each of the outermost loops of a kernel, the buffers that it alone mentions, with their
 /// accesses.
 fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<BTreeMap<BufferId, Vec<Access<'_>>>> {
-    let alone = kernel.body.iter().filter(|s| !matches!(s, Statement::Let { .. })).count() == 1;
     let (mut mentioned, mut outside) = (BTreeSet::new(), BTreeSet::new());
     let mut found = vec![];
     for outermost in &kernel.body {
         outside.extend(outermost.effects().accesses().map(|access| access.buffer));
-        // Where there are several loops, threads of a GPU share the scratch of one that reduces.
-        let inside = inside(outermost, alone, &is_own);
+        let inside = inside(outermost, &is_own);
         outside.extend(inside.keys().copied().filter(|buffer| !mentioned.insert(*buffer)));
         found.push(inside);
     }
@@ -100,14 +98,9 @@ fn candidates(kernel: &Kernel, is_own: impl Fn(BufferId) -> bool) -> Vec<BTreeMa
 
 /// The accesses inside an outermost statement, by buffer. They have no expressions if it is no loop
 /// with independent iterations.
-fn inside<'k>(
-    outermost: &'k Statement,
-    alone: bool,
-    is_own: impl Fn(BufferId) -> bool,
-) -> BTreeMap<BufferId, Vec<Access<'k>>> {
+fn inside<'k>(outermost: &'k Statement, is_own: impl Fn(BufferId) -> bool) -> BTreeMap<BufferId, Vec<Access<'k>>> {
     let dims = match outermost {
-        Statement::Loop(l) if l.kind == LoopKind::Parallel => l.dims.as_slice(),
-        Statement::Loop(l) if alone && matches!(l.kind, LoopKind::Reduce(_)) => l.dims.as_slice(),
+        Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel | LoopKind::Reduce(_)) => l.dims.as_slice(),
         Statement::Contract(c) => c.free.as_slice(),
         Statement::Let { .. }
         | Statement::Store { .. }

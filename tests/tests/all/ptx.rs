@@ -7,6 +7,7 @@
 
 use backends::ptx::{Module, Phases, RunError, Runner, Target};
 use ir::array::Array;
+use ir::nest::Role;
 use ir::sched::Run;
 use ir::{Dtype, Scalar};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -636,6 +637,35 @@ fn products_in_parts_follow_one_another() {
             let mut outputs = [Array::zeros(Dtype::F32, &[n, m]).unwrap()];
             runner.call(&inputs, &mut outputs.each_mut().map(Array::as_mut), None).unwrap();
             assert_eq!(Outcome::Results(outputs.into()), meant, "{n} {k} {m}");
+        }
+    }
+}
+
+/// Threads of a block that share the iterations of a reduction have a row of scratch each, where
+/// the loop is the only one of its kernel and where it has others around it.
+#[test]
+fn threads_that_reduce_have_their_own_rows() {
+    let source = "
+        fn alone(x: f32[n, m]) -> f32 {
+            let e[i, j] = exp(x[i, j])
+            let s[i] = sum[j](e[i, j])
+            sum[i](max[j < m](e[i, j] / s[i]))
+        }
+        fn among_others(x: f32[n, m]) -> f32 {
+            let most = x[0, 0] + min[j < 3](x[0, j])
+            let e[i, j] = exp(x[i, j] - most)
+            let s[i] = sum[j](e[i, j])
+            sum[i < n](max[j < m](e[i, j] / s[i]))
+        }";
+    for name in ["alone", "among_others"] {
+        let compiled = compile_in(source, name, &[]).unwrap();
+        let forms: Vec<&Form> = compiled.forms.iter().collect();
+        let has_scratch = |form: &Form| form.program.buffers.values().any(|buffer| buffer.role == Role::Scratch);
+        assert!(compiled.forms.iter().any(has_scratch), "{name}");
+        for (n, m) in [(1, 3), (7, 40), (300, 9)] {
+            let x: Vec<f32> = (0..n * m).map(|k| (k * 7 % 13) as f32 / 4.0).collect();
+            let x = Array::from_slice(&[n, m], &x).unwrap();
+            hold_on(&[Engine::Ptx], &compiled.checked, &forms, &[x.as_ref()]).unwrap();
         }
     }
 }

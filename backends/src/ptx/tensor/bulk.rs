@@ -255,7 +255,7 @@ impl Emitter<'_> {
     /// Emits a loop over the first inner index of each stage.
     fn for_each_stage_of(&mut self, units: &TensorUnits, inner: Inner<'_>, make: impl FnOnce(&mut Self, Reg)) {
         let start = self.int(0);
-        self.counted(start, inner.count, units.depth(), make);
+        self.counted(start, inner.end, units.depth(), make);
     }
 
     fn first_turn(&mut self) -> Turn {

@@ -269,7 +269,7 @@ impl Emitter<'_> {
                 let mut pointer = copies.pointer;
                 for (k, read) in (0i64..).zip(&copies.read) {
                     let inner = e.b().op2(Opcode::Add, Type::S64, inner, k * copies.inner_apart);
-                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.count);
+                    let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.end);
                     let read = e.b().select(Type::B32, *read, 0, inside);
                     let to = Address { base: Some(place), offset: k * copies.between };
                     e.b().copy_wide(to, Address { base: Some(pointer), offset: 0 }, read);
@@ -284,8 +284,7 @@ impl Emitter<'_> {
     /// Computes a tile. A thread keeps one inner index in a deep tile, and one outer index in a
     /// wide tile.
     fn compute_tile(&mut self, units: &TensorUnits, pipeline: &FactorPipeline<'_>, from: Reg, stage: Reg) {
-        let (TileSide { dims: outer, range: span }, Inner { dims: inner, count: end, .. }) =
-            (pipeline.outer, pipeline.inner);
+        let (TileSide { dims: outer, range: span }, Inner { dims: inner, end, .. }) = (pipeline.outer, pipeline.inner);
         // The two factors can merge the inner indices differently, so each has its own axes.
         let [outer_axes, inner_axes] = [outer, inner].map(|dims| self.axes(dims, &pipeline.prologue.body));
         let thread = self.special(Special::Tid);
