@@ -3,7 +3,7 @@
 
 use ir::choice::Choice;
 use ir::nest::{Buffer, Role};
-use ir::sched::{Run, Scheduled, ends_in_last_block};
+use ir::sched::{Scheduled, ends_in_last_block};
 use ir::{Dtype, Size};
 
 /// Chooses the parts that run in the last block of the part before them.
@@ -14,8 +14,7 @@ pub fn join(scheduled: &mut Scheduled, choice: &mut Choice) {
     }
     for number in 1..parts.len() {
         let [before, part] = &mut parts[number - 1..=number] else { continue };
-        if matches!(before.run, Run::Chunks { .. }) && ends_in_last_block(program, before, part) && choice.grants(true)
-        {
+        if ends_in_last_block(program, before, part) && choice.grants(true) {
             let name = format!("{}.{}.ended", part.kernel.name, program.buffers.len());
             let shape = vec![Size::constant(1)];
             part.last = Some(program.buffers.push(Buffer { name, dtype: Dtype::U64, shape, role: Role::Temp }));

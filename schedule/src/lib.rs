@@ -11,6 +11,7 @@
 //! | `hoist` | hoists bounds checks of gathered indices out of loops |
 //! | `carry` | keeps elements that serial loops store in values, for their next iterations |
 //! | `jam` | runs several rows of a parallel loop together if each is a serial loop |
+//! | `orders` | splits loops with reductions of several orders, where threads share them |
 //! | `tile` | sums columns block by block, in one pass with loops over the same rows |
 //! | `split` | splits kernels into parts that threads, or a grid, run in ranges |
 //! | `keyed` | expands reductions by key into loops over chunks, as a part of `split` |
@@ -42,6 +43,7 @@ pub mod jam;
 pub mod join;
 pub mod keyed;
 mod maker;
+pub mod orders;
 pub mod pipeline;
 pub mod prepare;
 mod scans;

@@ -101,6 +101,15 @@ pub fn needed(block: &[Statement], roots: impl Fn(&Statement) -> bool, wanted: &
     kept
 }
 
+/// The fewest iterations that are too many for a thread where others wait for it.
+const LONG: i64 = 64;
+
+/// Whether a loop over these indices may be too long for a thread where others wait for it.
+pub fn is_long<'d>(dims: impl Iterator<Item = &'d (IndexId, Extent)>) -> bool {
+    let length = |(_, extent): &(IndexId, Extent)| extent.as_size().and_then(Size::as_constant);
+    dims.map(length).product::<Option<i64>>().is_none_or(|n| n >= LONG)
+}
+
 /// The operations of a block with functions inlined.
 pub fn operations(program: &Program, block: &Block) -> usize {
     let own = |statement: &Statement| match statement {

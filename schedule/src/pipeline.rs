@@ -18,6 +18,7 @@ use crate::forward::forward;
 use crate::jam::jam;
 use crate::join::join;
 use crate::maker::operations;
+use crate::orders::orders;
 use crate::prepare::prepare;
 use crate::split::split;
 use crate::strategies::strategies;
@@ -28,7 +29,7 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 7] = [
+pub const REWRITES: [(&str, Pass); 8] = [
     ("prepare", prepare),
     ("forward", forward),
     ("borders", borders),
@@ -36,6 +37,7 @@ pub const REWRITES: [(&str, Pass); 7] = [
     ("hoist", hoist),
     ("carry", carry),
     ("jam", jam),
+    ("orders", orders),
 ];
 
 /// The passes that split the kernels into parts, with their names.

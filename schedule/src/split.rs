@@ -1,34 +1,85 @@
 //! Splits kernels into parts. A parallel loop or contraction at the top is a part of its own, and
-//! its range is split over threads or a grid; so is a reducing loop, in chunks, and a scan if the
+//! its range is split over threads or a grid; so is a reducing loop, in pieces, and a scan if the
 //! target passes prefixes on (`scans`). The statements between run in one piece.
 //!
 //! A part recomputes the scalars that it needs. If it cannot (for example results of reductions),
 //! the part that defines them stores them in a temporary of rank 0. A reducing loop stores the
-//! results of its chunks in temporaries, and another loop combines them. If its elements are rows,
+//! results of its pieces in temporaries, and another loop combines them. If its elements are rows,
 //! an earlier loop computes these, row by row.
 
 use ir::build::Values;
 use ir::choice::Choice;
 use ir::nest::{
     Block, Buffer, BufferId, Extent, Index, IndexId, Input, Kernel, Loop, LoopKind, Op, Program, Reduction, Role,
-    Statement, Subscript, ValueId, is_length,
+    Single, Statement, Subscript, ValueId, is_length,
 };
-use ir::order::LANES_CHUNK;
+use ir::order::{BLOCK, LANES_CHUNK};
 use ir::sabotage::{self, Bug};
 use ir::sched::{Machine, Part, Run, Scheduled, in_lanes, is_scalar};
-use ir::{Affine, Dtype, Order, Size, visit};
+use ir::{Affine, Order, Size, visit};
 
+use crate::maker::is_long;
 use crate::sort::select::Reads;
 use crate::{keyed, scans, sort};
 
-/// Whether a reduction can run in chunks as long as those of the order by lanes. Such a chunk has a
-/// power of two of blocks, so its result is a node of the pairwise tree over blocks.
-fn reduces_in_chunks(machine: &Machine, dtype: Dtype, order: Order) -> bool {
-    in_lanes(dtype, if machine.chunks_blocks && order == Order::Blocks { Order::Lanes } else { order })
+/// The pieces of a reducing loop at the top, each with results of its own.
+#[derive(Clone, Copy)]
+enum Pieces {
+    /// Chunks of the order by lanes.
+    Chunks,
+    /// Blocks of the order by blocks.
+    Blocks,
 }
 
-/// A loop with at least this many iterations makes an iteration of the enclosing loop a row.
-const LONG: i64 = 64;
+impl Pieces {
+    /// Those of a loop, if its reductions permit it, and its number of iterations is known in
+    /// advance.
+    fn of(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> Option<Pieces> {
+        let LoopKind::Reduce(reductions) = &l.kind else { return None };
+        // The product of two negative extents would be a positive number of pieces.
+        let sizes: Vec<&Size> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect::<Option<_>>()?;
+        let counts = sizes.len() == 1 || sizes.into_iter().all(|size| is_length(&program.symbols, size));
+        let all = |fits: &dyn Fn(Single) -> bool| reductions.iter().all(|r| r.single().is_some_and(fits));
+        let in_chunks = |r: Single| {
+            // A chunk has a power of two of blocks, so its result is a node of the pairwise tree
+            // over blocks.
+            let blocks = machine.chunks_blocks && r.order == Order::Blocks;
+            in_lanes(values[r.input], if blocks { Order::Lanes } else { r.order })
+        };
+        let in_blocks = |r: Single| matches!(r.order, Order::Blocks | Order::Free);
+        if reductions.is_empty() || !counts {
+            None
+        } else if all(&in_chunks) {
+            Some(Pieces::Chunks)
+        } else {
+            (machine.gpu.is_some() && all(&in_blocks)).then_some(Pieces::Blocks)
+        }
+    }
+
+    /// The word for them in names.
+    fn word(self) -> &'static str {
+        match self {
+            Pieces::Chunks => "chunk",
+            Pieces::Blocks => "block",
+        }
+    }
+
+    /// The number of iterations of a piece.
+    fn length(self) -> usize {
+        match self {
+            Pieces::Chunks => LANES_CHUNK,
+            Pieces::Blocks => BLOCK,
+        }
+    }
+
+    /// How the loop runs.
+    fn run(self, results: Vec<BufferId>) -> Run {
+        match self {
+            Pieces::Chunks => Run::Chunks { results },
+            Pieces::Blocks => Run::Blocks { results },
+        }
+    }
+}
 
 /// How a statement at the top runs.
 enum Way {
@@ -76,7 +127,10 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
         let way = match &statement {
             s if is_scalar(s) => Way::Scalar,
             s if is_ranged(s) => Way::Own(Run::Ranges),
-            Statement::Loop(l) if by_chunks(program, machine, &kernel.values, l) && (faults || choice.grants(true)) => {
+            Statement::Loop(l)
+                if let Some(pieces) = Pieces::of(program, machine, &kernel.values, l)
+                    && (faults || choice.grants(true)) =>
+            {
                 let mut l = l.clone();
                 if has_rows(&l) {
                     let (rows, rest) = apart(program, &mut kernel, l);
@@ -84,9 +138,9 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
                     ways.push(Way::Own(Run::Ranges));
                     l = rest;
                 }
-                let (part, results, join) = chunks(program, &mut kernel, l);
+                let (part, results, join) = in_pieces(program, &mut kernel, l, pieces);
                 kernel.body.push(Statement::Loop(part));
-                ways.push(Way::Own(Run::Chunks { results }));
+                ways.push(Way::Own(pieces.run(results)));
                 joins.extend(join.dims.iter().map(|(index, _)| *index));
                 kernel.body.push(Statement::Loop(join));
                 ways.push(Way::Whole);
@@ -154,27 +208,10 @@ fn in_chunks(program: &mut Program, machine: &Machine, kernel: &Kernel, l: &Loop
     scans::in_chunks(program, machine, kernel, l, choice).map_or(Way::Whole, Way::Own)
 }
 
-/// Whether a reducing loop at the top may run in chunks: its reductions permit it, and its number
-/// of iterations is known in advance.
-fn by_chunks(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> bool {
-    let LoopKind::Reduce(reductions) = &l.kind else { return false };
-    let fit = |r: &Reduction| r.single().is_some_and(|r| reduces_in_chunks(machine, values[r.input], r.order));
-    // The product of two negative extents would be a positive number of chunks.
-    let sizes: Option<Vec<&Size>> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect();
-    !reductions.is_empty()
-        && reductions.iter().all(fit)
-        && sizes.is_some_and(|s| s.len() == 1 || s.into_iter().all(|size| is_length(&program.symbols, size)))
-}
-
 /// Whether an iteration is a row or more, so that a chunk of them is too much for one thread.
-fn has_rows(l: &Loop) -> bool {
+pub(crate) fn has_rows(l: &Loop) -> bool {
     let mut found = false;
-    visit::for_each_statement(&l.body, &mut |statement| {
-        let long = |(_, extent): &(_, Extent)| {
-            extent.as_size().is_none_or(|size| size.as_constant().is_none_or(|n| n >= LONG))
-        };
-        found |= statement.dims().any(long);
-    });
+    visit::for_each_statement(&l.body, &mut |statement| found |= is_long(statement.dims()));
     found
 }
 
@@ -212,15 +249,16 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
     (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
 
-/// The loop that computes the results of chunks, the buffers for these, and the loop that combines
-/// them.
-fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec<BufferId>, Loop) {
+/// The loop that computes the results of pieces, the buffers for these, and the loop
+/// that combines them.
+fn in_pieces(program: &mut Program, kernel: &mut Kernel, mut l: Loop, pieces: Pieces) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
+    let length = pieces.length();
     let count = match sabotage::on(Bug::LastChunk) {
-        true => product.floor_div(&Size::constant(LANES_CHUNK as i64)),
-        false => product.ceil_div(&(LANES_CHUNK as i64).into()),
+        true => product.floor_div(&Size::constant(length as i64)),
+        false => product.ceil_div(&(length as i64).into()),
     };
-    let index = kernel.indices.push(Index { name: format!("chunk.{}", kernel.indices.len()) });
+    let index = kernel.indices.push(Index { name: format!("{}.{}", pieces.word(), kernel.indices.len()) });
     let mut buffers = vec![];
     let mut body = vec![];
     let mut joined = vec![];
@@ -229,7 +267,7 @@ fn chunks(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Vec
             let Some(whole) = r.single() else { continue };
             let (result, dtype) = (whole.result, kernel.values[whole.result]);
             r.results = vec![kernel.values.push(dtype)];
-            let name = format!("{}.{result}.chunks", kernel.name);
+            let name = format!("{}.{result}.{}s", kernel.name, pieces.word());
             let buffer = program.buffers.push(Buffer { name, dtype, shape: vec![count.clone()], role: Role::Temp });
             let value = kernel.values.push(dtype);
             let at = vec![Subscript::Affine(Affine::index(index))];

@@ -24,7 +24,7 @@ mod vectors;
 use ir::choice::Choice;
 use ir::nest::{Loop, LoopKind, Program, Statement};
 use ir::sched::ordered::has_ordered;
-use ir::sched::{Gpu, Part, Refusal, Run, Scheduled, Shared, Strategy, Variant};
+use ir::sched::{Gpu, Inner, Part, Refusal, Run, Scheduled, Shared, Strategy, Variant};
 use ir::{Size, visit};
 
 /// A loop that strategies are asked to lay out.
@@ -73,7 +73,11 @@ pub fn strategies(scheduled: &mut Scheduled, choice: &mut Choice) {
                 Err(refusal) => refused.push((strategy, refusal)),
             }
         }
+        let together = variants.iter().any(|variant| matches!(variant.inner, Inner::Together(_)));
         (part.refused, part.variants) = (refused, variants);
+        if let Some(Statement::Loop(l)) = part.kernel.body.last_mut().filter(|_| together) {
+            blocks::step_by_step(&mut l.body);
+        }
     }
 }
 

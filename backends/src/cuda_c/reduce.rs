@@ -2,6 +2,7 @@
 
 use ir::nest::{BufferId, IndexId, Input, Loop, Merge, Op, Prefix, Reduction, Statement, ValueId};
 use ir::order::{BLOCK, LANES, LANES_CHUNK};
+use ir::sched::InBlocks;
 use ir::{Affine, Dtype, Order, visit};
 
 use super::helpers::Helper;
@@ -379,12 +380,11 @@ impl Writer<'_> {
         buffers: &[BufferId],
         threads: i64,
     ) -> Result {
-        let Some(at) = l.body.iter().position(|s| matches!(s, Statement::Loop(_))) else { return Ok(()) };
-        let Statement::Loop(rows) = &l.body[at] else { return Ok(()) };
+        let Some(InBlocks { columns, before: first, rows }) = InBlocks::of(l) else { return Ok(()) };
         self.inside(|w| {
             w.opening(before)?;
             let sums = w.sums(rows.kind.reductions())?;
-            let (columns, down) = (w.range(l, &l.dims), w.range(rows, &rows.dims));
+            let (columns, down) = (w.range(l, columns), w.range(rows, &rows.dims));
             w.comment(&format!("A block of {BLOCK} rows of a column for each thread."));
             w.line(&format!("const long long columns = {}, rows = {};", columns.total, down.total));
             w.line(&format!("const long long blocks = (rows + {}) / {BLOCK};", BLOCK - 1));
@@ -394,7 +394,7 @@ impl Writer<'_> {
             w.nested(&head, |w| {
                 w.line("const long long column = number % columns, first = number / columns * 256;");
                 w.unravel(&columns, "column");
-                w.block(&l.body[..at])?;
+                w.block(first)?;
                 w.own(&sums);
                 let row = w.names.fresh("row");
                 let head = format!("for (long long {row} = first; {row} < first + {BLOCK} && {row} < rows; {row}++)");

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use ir::nest::{BufferId, Loop, LoopKind, Reduction, Statement};
 use ir::order::BLOCK;
+use ir::sched::InBlocks;
 
 use super::build::{Builder, Control};
 use super::emit::{Argument, Emitter};
@@ -53,13 +54,6 @@ impl StripShape {
     }
 }
 
-/// A loop that runs in blocks of rows: the statements before the loop over rows, and that loop.
-pub(super) fn blocks_of(l: &Loop) -> Option<(&[Statement], &Loop)> {
-    let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
-    let Statement::Loop(rows) = &l.body[at] else { return None };
-    Some((&l.body[..at], rows))
-}
-
 /// A reduction in progress, with the state of each thread.
 struct Sum {
     fold: Merging,
@@ -73,9 +67,9 @@ impl Emitter<'_> {
     /// Reduces blocks of rows, with a thread for each block of each column. Stores the partial
     /// results to `buffers`.
     pub(super) fn reduce_columns(&mut self, l: &Loop, buffers: &[BufferId]) {
-        let Some((before, rows)) = blocks_of(l) else { return };
+        let Some(InBlocks { columns, before, rows }) = InBlocks::of(l) else { return };
         let LoopKind::Reduce(reductions) = &rows.kind else { return };
-        let columns = self.axes(&l.dims, &l.body);
+        let columns = self.axes(columns, &l.body);
         let down = self.axes(&rows.dims, &rows.body);
         let count = self.ceil_div(down.total, BLOCK as i64);
         let all = self.b().op2(Opcode::Mul, Type::S64, count, columns.total);

@@ -412,7 +412,9 @@ fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Em
     // A single block combines partial results, which profits from more threads.
     let most = usize::try_from(MAX_THREADS).unwrap_or(0);
     let threads = threads.unwrap_or_else(|| match root {
-        Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. }))) => {
+        Some((_, Statement::Loop(Loop { kind: LoopKind::Reduce(reductions), .. })))
+            if matches!(part.run, Run::Chunks { .. }) =>
+        {
             COOPERATIVE_THREADS
                 * u32::try_from(chunks_together(program, &part.kernel.values, reductions, SHARED)).unwrap_or(1)
         }
@@ -426,19 +428,15 @@ fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Em
     // loop over the columns.
     e.mapping.runs = root.is_none();
     let grid = match root {
+        Some((before, Statement::Loop(l))) if matches!(part.run, Run::Blocks { .. }) => {
+            e.block(before);
+            e.reduce_columns(l, results);
+            Grid::each(Some(program.buffers[results[0]].shape.clone()), threads.into())
+        }
         Some((before, Statement::Loop(l))) => {
             e.block(before);
-            let extents = Emitter::extents(&l.dims);
-            match &l.kind {
-                LoopKind::Reduce(reductions) => {
-                    e.reduce_chunks(l, reductions, results);
-                    Grid::each(extents, i64::from(threads / COOPERATIVE_THREADS) * CHUNK)
-                }
-                LoopKind::Parallel | LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => {
-                    e.reduce_columns(l, results);
-                    Grid::each(Some(program.buffers[results[0]].shape.clone()), threads.into())
-                }
-            }
+            e.reduce_chunks(l, l.kind.reductions(), results);
+            Grid::each(Emitter::extents(&l.dims), i64::from(threads / COOPERATIVE_THREADS) * CHUNK)
         }
         _ => {
             e.block(&part.kernel.body);

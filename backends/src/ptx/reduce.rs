@@ -116,7 +116,10 @@ impl Emitter<'_> {
             self.one_for_all(&Statement::Loop(l.clone()), &results);
             return;
         }
-        let run = if self.mapping.runs { chunks_together(self.program, self.dtypes(), reductions, SHARED) } else { 1 };
+        // A block of threads has a result for several chunks of the order by lanes, and for each
+        // block of the order by blocks.
+        let runs = self.mapping.runs && only(Order::Lanes);
+        let run = if runs { chunks_together(self.program, self.dtypes(), reductions, SHARED) } else { 1 };
         for reductions in passes {
             if joins {
                 self.join_chunks(l, reductions, run);

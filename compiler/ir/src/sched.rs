@@ -30,7 +30,9 @@ mod verify;
 
 use cranelift_entity::{EntityRef, PrimaryMap};
 
-use crate::nest::{BufferId, IndexId, Kernel, KernelId, LoopKind, Program, Role, Statement, replace_kernels};
+use crate::nest::{
+    BufferId, Extent, IndexId, Kernel, KernelId, Loop, LoopKind, Program, Role, Statement, replace_kernels,
+};
 use crate::order::BLOCK;
 use crate::{Dtype, Size, visit};
 
@@ -106,8 +108,8 @@ pub enum Run {
         /// The buffers for the results of the chunks, one for each reduction.
         results: Vec<BufferId>,
     },
-    /// The last statement, a parallel loop over columns around one reduction down the rows, in
-    /// blocks of rows. Statements after the reduction do not run.
+    /// The last statement in blocks of rows: a reduction, or a parallel loop over columns around
+    /// one. Statements after the reduction do not run.
     Blocks {
         /// The buffers for the results of the blocks, one for each reduction.
         results: Vec<BufferId>,
@@ -254,6 +256,28 @@ impl Part {
             }
             _ => false,
         })
+    }
+}
+
+/// A loop that runs in blocks of rows.
+pub struct InBlocks<'l> {
+    /// The indices of the columns. A reduction that stands in no loop has a single column.
+    pub columns: &'l [(IndexId, Extent)],
+    /// The statements that come first in each column.
+    pub before: &'l [Statement],
+    /// The reduction down the rows.
+    pub rows: &'l Loop,
+}
+
+impl<'l> InBlocks<'l> {
+    /// That of a part with [`Run::Blocks`].
+    pub fn of(l: &'l Loop) -> Option<InBlocks<'l>> {
+        if let LoopKind::Reduce(_) = l.kind {
+            return Some(InBlocks { columns: &[], before: &[], rows: l });
+        }
+        let at = l.body.iter().position(|s| matches!(s, Statement::Loop(_)))?;
+        let Statement::Loop(rows) = &l.body[at] else { return None };
+        Some(InBlocks { columns: &l.dims, before: &l.body[..at], rows })
     }
 }
 

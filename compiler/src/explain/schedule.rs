@@ -83,7 +83,7 @@ fn how(run: &Run) -> String {
         Run::Transpose(_) => "in tiles, since it reads across memory".to_owned(),
         Run::Strips { .. } => "in strips of columns".to_owned(),
         Run::Chunks { .. } => format!("in chunks of {LANES_CHUNK} elements, each with a result of its own"),
-        Run::Blocks { .. } => format!("in blocks of {BLOCK} rows, each with a result of its own"),
+        Run::Blocks { .. } => format!("in blocks of {BLOCK} iterations, each with a result of its own"),
         Run::HandOff(_) => format!("in chunks of {SCAN_CHUNK} elements, each after the one before has its results"),
         Run::Relay(_) => format!("in chunks of {SCAN_CHUNK} elements, each with the results of those before it"),
         Run::Tiles(_) => "in blocks of rows, each with sums of its own".to_owned(),

@@ -11,7 +11,7 @@ use ir::Affine;
 use ir::array::{Array, ArrayRef};
 use ir::nest::{BufferId, IndexId, Loop, LoopKind, Statement, Subscript};
 use ir::order::{BLOCK, LANES_CHUNK, Scope};
-use ir::sched::{Level, Part, Run, Scheduled, Variant};
+use ir::sched::{InBlocks, Level, Part, Run, Scheduled, Variant};
 
 use super::{Machine, RunError, Step, execute, slot};
 use crate::reduce::State;
@@ -116,12 +116,10 @@ impl<'p> Machine<'p, '_> {
     /// A loop over columns with a reduction that runs in blocks of rows.
     fn columns(&mut self, columns: &'p Statement, results: &[BufferId]) -> Step<'p> {
         let Statement::Loop(l) = columns else { return Ok(()) };
-        let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
-        let Some(at) = l.body.iter().position(is_loop) else { return Ok(()) };
-        let Statement::Loop(rows) = &l.body[at] else { return Ok(()) };
-        let column: Vec<IndexId> = l.dims.iter().map(|(index, _)| *index).collect();
-        self.apart(&l.dims, |machine| {
-            machine.block(&l.body[..at])?;
+        let Some(InBlocks { columns: dims, before, rows }) = InBlocks::of(l) else { return Ok(()) };
+        let column: Vec<IndexId> = dims.iter().map(|(index, _)| *index).collect();
+        self.apart(dims, |machine| {
+            machine.block(before)?;
             let found = machine.in_pieces(rows, BLOCK)?;
             machine.keep(columns, results, &column, found)
         })

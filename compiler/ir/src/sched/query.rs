@@ -195,7 +195,10 @@ pub fn chunks_together(program: &Program, values: &Values, reductions: &[Reducti
 pub fn ends_in_last_block(program: &Program, before: &Part, part: &Part) -> bool {
     let accesses = visit::loads(&part.kernel.body).into_iter().chain(visit::stores(&part.kernel.body));
     let scratch = accesses.into_iter().any(|id| program.buffers[id].role == Role::Scratch);
-    matches!((&before.run, &part.run), (Run::Chunks { .. }, Run::Whole))
+    let reduces = |s: &Statement| matches!(s, Statement::Loop(l) if matches!(l.kind, LoopKind::Reduce(_)));
+    matches!(before.run, Run::Chunks { .. } | Run::Blocks { .. })
+        && before.root().is_some_and(|(_, last)| reduces(last))
+        && part.run == Run::Whole
         && before.of == part.of
         && !part.joins.is_empty()
         && !scratch

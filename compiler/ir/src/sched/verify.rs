@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Tail, Tiles, Transpose,
-    Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
+    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Tail, Tiles,
+    Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -93,8 +93,9 @@ impl<'s> Checker<'s> {
             Run::Strips { .. } => self.parallel().map(|_| ()),
             Run::Chunks { results } => self.results_of(self.last_loop()?, results),
             Run::Blocks { results } => {
-                let inner = self.parallel()?.body.iter().find_map(as_loop);
-                self.results_of(inner.map_or_else(|| self.fail("has no reduction down the rows"), Ok)?, results)
+                let found = self.part.kernel.body.last().and_then(as_loop).and_then(InBlocks::of);
+                let rows = found.map_or_else(|| self.fail("has no reduction down the rows"), |found| Ok(found.rows))?;
+                self.results_of(rows, results)
             }
             Run::HandOff(hand_off) => {
                 let prefixes = prefixes_in_chunks(self.scan()?);
