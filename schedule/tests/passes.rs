@@ -9,7 +9,7 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, descend, forms, forward, jam, join, prepare, schedule_with, split,
+    across, borders, carry, checks, columns, descend, forms, forward, jam, join, orders, prepare, schedule_with, split,
     strategies, tile, transpose,
 };
 
@@ -98,6 +98,36 @@ fn the_last_block_joins_chunks() {
     let share = program(arrays, &(SUM.replace("%y", "%s") + share));
     let passes: &[Pass] = &[split::split, strategies::strategies, descend::descend, join::join];
     assert_snapshot!(after(passes, &share, Machine::PTX));
+}
+
+/// On a GPU, where a chunk would occupy few threads. Rows are computed before, by loops of their
+/// own.
+#[test]
+fn a_sum_by_blocks_runs_in_blocks() {
+    let body = "v3 = reduce i < n { v0 = load %x[i, 0]
+        v2 = reduce j < m { v1 = load %x[i, j] } with max free v1 } with sum blocks v0, max free v2
+        store %y[], v3";
+    let body = body.replace("v3 = reduce", "v3, v4 = reduce") + " store %z[], v4";
+    let sum = program(&format!("{MATRIX} output 0 %y: f32 output 1 %z: f32"), &body);
+    assert_snapshot!(after(&[split::split, join::join], &sum, Machine::PTX));
+}
+
+#[test]
+fn loops_are_split_by_orders() {
+    let body = "v3, v4, v5 = reduce i < n { v0 = load %x[i, 0] v1 = load %x[0, i] v2 = add v0, v1 }
+        with sum lanes v0, max free v2, sum blocks v1
+        v6 = add v3, v4 v7 = add v6, v5 store %y[], v7";
+    let sums = program(&format!("{MATRIX} output 0 %y: f32"), body);
+    assert_snapshot!(after(&[orders::orders], &sums, Machine::PTX));
+}
+
+/// A short loop of rows runs step by step where threads take an iteration together.
+#[test]
+fn short_loops_of_rows_go_step_by_step() {
+    let body = "parallel i < n { parallel c < 3 { v1 = reduce j < m { v0 = load %x[j, c] } with sum blocks v0
+        v2 = load %x[i, c] v3 = add v1, v2 store %y[i, c], v3 } }";
+    let program = program(&format!("{MATRIX} output 0 %y: f32[n, 3]"), body);
+    assert_snapshot!(after(&[split::split, strategies::strategies], &program, Machine::PTX));
 }
 
 #[test]
