@@ -1,6 +1,6 @@
-//! Splits reducing loops by the orders of their reductions (loop fission), for targets whose
-//! threads share a loop: threads take the elements as one order has them, so a loop with reductions
-//! of several orders would be left to one of them. Both loops compute their elements.
+//! Splits reducing loops by the orders of their reductions (loop fission), for targets where the
+//! threads of a block share a loop. Threads take the elements as one order has them, so a loop with
+//! reductions of several orders would be left to one thread. Both loops compute their elements.
 //!
 //! ```text
 //! v3, v4 = reduce i < n {               v3 = reduce i < n {
