@@ -208,7 +208,7 @@ fn in_chunks(program: &mut Program, machine: &Machine, kernel: &Kernel, l: &Loop
     scans::in_chunks(program, machine, kernel, l, choice).map_or(Way::Whole, Way::Own)
 }
 
-/// Whether an iteration is a row or more, so that a chunk of them is too much for one thread.
+/// Whether an iteration is a row or more, which is too much for one thread.
 pub(crate) fn has_rows(l: &Loop) -> bool {
     let mut found = false;
     visit::for_each_statement(&l.body, &mut |statement| found |= is_long(statement.dims()));
@@ -249,8 +249,8 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
     (l, Loop { dims, kind: LoopKind::Reduce(reductions), body })
 }
 
-/// The loop that computes the results of pieces, the buffers for these, and the loop
-/// that combines them.
+/// The loop that computes the results of pieces, the buffers for these, and the loop that combines
+/// them.
 fn in_pieces(program: &mut Program, kernel: &mut Kernel, mut l: Loop, pieces: Pieces) -> (Loop, Vec<BufferId>, Loop) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
     let length = pieces.length();

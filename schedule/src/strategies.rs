@@ -24,7 +24,7 @@ mod vectors;
 use ir::choice::Choice;
 use ir::nest::{Loop, LoopKind, Program, Statement};
 use ir::sched::ordered::has_ordered;
-use ir::sched::{Gpu, Inner, Part, Refusal, Run, Scheduled, Shared, Strategy, Variant};
+use ir::sched::{Gpu, Part, Refusal, Run, Scheduled, Shared, Strategy, Variant};
 use ir::{Size, visit};
 
 /// A loop that strategies are asked to lay out.
@@ -73,9 +73,9 @@ pub fn strategies(scheduled: &mut Scheduled, choice: &mut Choice) {
                 Err(refusal) => refused.push((strategy, refusal)),
             }
         }
-        let together = variants.iter().any(|variant| matches!(variant.inner, Inner::Together(_)));
+        let in_blocks = variants.iter().all(|variant| variant.strategy == Strategy::Blocks);
         (part.refused, part.variants) = (refused, variants);
-        if let Some(Statement::Loop(l)) = part.kernel.body.last_mut().filter(|_| together) {
+        if let Some(Statement::Loop(l)) = part.kernel.body.last_mut().filter(|_| in_blocks) {
             blocks::step_by_step(&mut l.body);
         }
     }
