@@ -209,6 +209,7 @@ impl Names {
             span: name.span,
             role: Role::Function,
             declared: None,
+            is_use: false,
         }));
         all
     }

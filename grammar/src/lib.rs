@@ -23,7 +23,7 @@ pub use diagnostic::{Code, Diagnostic, Edit, Label, Report, Severity, Style};
 pub use format::format;
 pub use highlight::{Highlight, highlight};
 pub use layout::Lines;
-pub use names::{Occurrence, Role, occurrences};
+pub use names::{Occurrence, Role, mentioned, occurrences};
 pub use read::{is_unfinished, parse, parse_input, parse_module, recover_module};
 pub use source::{Part, Source};
 

@@ -1,4 +1,5 @@
-//! The names in a function: where each is declared and where it is used, for editors.
+//! The names in a function: where each is declared and where it is used, for editors and for
+//! warnings.
 
 use crate::ast::{Binder, Block, Definition, ExprId, ExprKind, File, Function, Let, Name, Param, Results, Span, Type};
 
@@ -31,6 +32,10 @@ pub struct Occurrence {
     /// Where it is declared, which is the same place for the declaration itself. `None` for a
     /// function that is called.
     pub declared: Option<Span>,
+    /// Whether something needs its value here. That is not so where it is declared, for a length of
+    /// a parameter that is this size alone, and where an array of a recurrence is an operand of its
+    /// own elements.
+    pub is_use: bool,
 }
 
 /// The names in a function, in no order. Names that are declared nowhere are left out.
@@ -42,21 +47,36 @@ pub struct Occurrence {
 /// assert_eq!((of("f"), of("x"), of("n"), of("i"), of("y")), (1, 2, 1, 2, 2));
 /// ```
 pub fn occurrences(file: &File, function: &Function) -> Vec<Occurrence> {
-    let mut walk = Walk { file, scope: vec![], found: vec![] };
+    let mut walk = Walk { file, scope: vec![], elements_of: vec![], found: vec![] };
     walk.function(function);
     walk.found
+}
+
+/// The names that an expression mentions, and where each stands, in no order.
+pub fn mentioned(file: &File, id: ExprId) -> Vec<(&str, Span)> {
+    let (mut pending, mut found) = (vec![id], vec![]);
+    while let Some(id) = pending.pop() {
+        let expr = &file.exprs[id];
+        match &expr.kind {
+            ExprKind::Name(name) => found.push((name.as_str(), expr.own)),
+            kind => kind.for_each_operand(|operand| pending.push(operand)),
+        }
+    }
+    found
 }
 
 struct Walk<'a> {
     file: &'a File,
     /// The names in scope with their declarations, the innermost last.
     scope: Vec<(&'a str, Span, Role)>,
+    /// The declarations of the arrays whose elements these are.
+    elements_of: Vec<Span>,
     found: Vec<Occurrence>,
 }
 
 impl<'a> Walk<'a> {
     fn function(&mut self, function: &'a Function) {
-        self.found(&function.name.text, function.name.span, Role::Function, Some(function.name.span));
+        self.declared(&function.name.text, function.name.span, Role::Function);
         // Scalar parameters and sizes may stand in the types of all parameters.
         let (numbers, arrays): (Vec<&Param>, Vec<&Param>) =
             function.params.iter().partition(|param| param.ty.shape.is_empty());
@@ -84,21 +104,14 @@ impl<'a> Walk<'a> {
     /// A length of a parameter. A name that no parameter has alone is solved for: its first use
     /// declares it.
     fn sizes(&mut self, id: ExprId) {
-        let mut names = vec![];
-        let mut pending = vec![id];
-        while let Some(id) = pending.pop() {
-            let expr = &self.file.exprs[id];
-            match &expr.kind {
-                ExprKind::Name(name) => names.push((name.as_str(), expr.own)),
-                kind => kind.for_each_operand(|operand| pending.push(operand)),
-            }
-        }
+        let alone = matches!(self.file.exprs[id].kind, ExprKind::Name(_));
+        let mut names = mentioned(self.file, id);
         names.sort_by_key(|(_, span)| *span);
         for (name, span) in names {
             if !self.scope.iter().any(|(known, ..)| *known == name) {
                 self.scope.push((name, span, Role::Size));
             }
-            self.used(name, span);
+            self.mention(name, span, |role| !(alone && role == Role::Size));
         }
     }
 
@@ -106,19 +119,29 @@ impl<'a> Walk<'a> {
         ty.shape.iter().for_each(|size| self.expr(*size));
     }
 
-    fn found(&mut self, text: &str, span: Span, role: Role, declared: Option<Span>) {
-        self.found.push(Occurrence { text: text.to_owned(), span, role, declared });
+    fn declared(&mut self, name: &str, span: Span, role: Role) {
+        self.found.push(Occurrence { text: name.to_owned(), span, role, declared: Some(span), is_use: false });
+    }
+
+    fn called(&mut self, callee: &Name) {
+        let (text, span) = (callee.text.clone(), callee.span);
+        self.found.push(Occurrence { text, span, role: Role::Function, declared: None, is_use: true });
     }
 
     fn declare(&mut self, name: &'a Name, role: Role) {
-        self.found(&name.text, name.span, role, Some(name.span));
+        self.declared(&name.text, name.span, role);
         self.scope.push((&name.text, name.span, role));
     }
 
     fn used(&mut self, name: &str, span: Span) {
+        self.mention(name, span, |_| true);
+    }
+
+    fn mention(&mut self, name: &str, span: Span, may_use: impl Fn(Role) -> bool) {
         let known = self.scope.iter().rev().find(|(known, ..)| *known == name).copied();
         if let Some((_, declared, role)) = known {
-            self.found(name, span, role, Some(declared));
+            let is_use = declared != span && !self.elements_of.contains(&declared) && may_use(role);
+            self.found.push(Occurrence { text: name.to_owned(), span, role, declared: Some(declared), is_use });
         }
     }
 
@@ -137,7 +160,11 @@ impl<'a> Walk<'a> {
             }
             Definition::Recurrence(equations) => {
                 equations.iter().for_each(|equation| self.declare(&equation.name, Role::Let));
-                equations.iter().for_each(|equation| self.under(&equation.binders, &[equation.value]));
+                for equation in equations {
+                    self.elements_of.push(equation.name.span);
+                    self.under(&equation.binders, &[equation.value]);
+                    self.elements_of.pop();
+                }
             }
         }
     }
@@ -154,16 +181,20 @@ impl<'a> Walk<'a> {
     }
 
     fn expr(&mut self, id: ExprId) {
+        stacker::maybe_grow(64 << 10, 1 << 20, || self.parts(id));
+    }
+
+    fn parts(&mut self, id: ExprId) {
         let file = self.file;
         let expr = &file.exprs[id];
         match &expr.kind {
             ExprKind::Name(name) => self.used(name, expr.own),
             ExprKind::Call { callee, args } => {
-                self.found(&callee.text, callee.span, Role::Function, None);
+                self.called(callee);
                 args.iter().for_each(|arg| self.expr(arg.value));
             }
             ExprKind::Reduce { callee, binders, filter, body } => {
-                self.found(&callee.text, callee.span, Role::Function, None);
+                self.called(callee);
                 let parts: Vec<ExprId> = filter.iter().copied().chain([*body]).collect();
                 self.under(binders, &parts);
             }

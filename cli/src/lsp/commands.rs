@@ -1,6 +1,7 @@
 //! The commands that an editor may have executed. They run on threads of their own, so that the
 //! server goes on answering, and end when the editor cancels them or after a minute.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, channel};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub fn start(
     job: Job,
     sender: SyncSender<Message>,
     done: impl FnOnce(Result<String, String>) -> Message + Send + 'static,
-) -> Cancel {
+) -> io::Result<Cancel> {
     let cancel = Cancel::default();
     let (of_job, of_clock) = (cancel.clone(), cancel.clone());
     let (ended, end) = channel::<()>();
@@ -63,15 +64,15 @@ pub fn start(
         if end.recv_timeout(MAX_TIME) == Err(RecvTimeoutError::Timeout) {
             of_clock.cancel();
         }
-    });
+    })?;
     threads::start(move || {
         let result = super::server::caught(|| run(&job, &of_job))
             .unwrap_or_else(|| Err("a fault of Fuseloop itself: please report it, with the text".to_owned()));
         drop(ended);
         // The server may have ended meanwhile.
         let _ = sender.send(done(result));
-    });
-    cancel
+    })?;
+    Ok(cancel)
 }
 
 fn run(job: &Job, cancel: &Cancel) -> Result<String, String> {

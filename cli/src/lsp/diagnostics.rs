@@ -1,5 +1,6 @@
 //! Errors and warnings while typing.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
@@ -52,7 +53,7 @@ pub fn start(
     uri: Uri,
     sender: SyncSender<Message>,
     done: impl FnOnce(Option<Reports>) -> Message + Send + 'static,
-) {
+) -> io::Result<()> {
     threads::start(move || {
         let find = || {
             let documents = Documents::of(texts);
@@ -60,7 +61,7 @@ pub fn start(
         };
         // The server may have ended meanwhile.
         let _ = sender.send(done(caught(find).flatten()));
-    });
+    })
 }
 
 /// The place of a report in its own text: its first label, or, if that is in a file which the text

@@ -42,6 +42,6 @@ pub struct Arguments {
 
 /// Serves until the editor says `exit` or closes the connection.
 pub fn run(_: &Arguments, stdout: &mut impl Write) -> Result<(), Failure> {
-    let (sender, received) = transport::receive();
+    let (sender, received) = transport::receive()?;
     server::Server::new(stdout, sender).serve(&received)
 }

@@ -11,9 +11,9 @@ use lsp_types::{
     CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CodeLens, CodeLensOptions,
     CodeLensParams, CompletionOptions, CompletionParams, Diagnostic, DidChangeTextDocumentParams,
     DidChangeWorkspaceFoldersParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams, DocumentFormattingParams,
-    DocumentSymbolParams, ExecuteCommandOptions, ExecuteCommandParams, HoverProviderCapability, InlayHintParams, OneOf,
+    DocumentSymbolParams, ExecuteCommandOptions, ExecuteCommandParams, HoverProviderCapability, InlayHintParams, MessageType, OneOf,
     PublishDiagnosticsParams, ReferenceParams, RenameParams, SemanticTokens, SemanticTokensFullOptions,
-    SemanticTokensOptions, SemanticTokensParams, ServerCapabilities, TextDocumentPositionParams,
+    SemanticTokensOptions, SemanticTokensParams, ServerCapabilities, ShowMessageParams, TextDocumentPositionParams,
     TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, Uri,
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
@@ -245,9 +245,14 @@ impl<'w, W: Write> Server<'w, W> {
         let Some(document) = self.documents.get(&uri) else { return self.publish(uri, None, vec![]) };
         let (version, checked) = (document.version, uri.clone());
         let done = move |reports| Message::Checked { uri: checked, version, reports };
-        self.checking = true;
-        diagnostics::start(self.documents.texts(), uri, self.sender.clone(), done);
-        Ok(())
+        match diagnostics::start(self.documents.texts(), uri, self.sender.clone(), done) {
+            Ok(()) => {
+                self.checking = true;
+                Ok(())
+            }
+            // The next change has it checked.
+            Err(error) => self.complain(&format!("The text was not checked: {error}")),
+        }
     }
 
     /// Publishes the diagnostics of a text, unless it has changed since it was checked.
@@ -268,6 +273,12 @@ impl<'w, W: Write> Server<'w, W> {
     fn publish(&mut self, uri: Uri, version: Option<i32>, diagnostics: Vec<Diagnostic>) -> io::Result<()> {
         let params = PublishDiagnosticsParams { uri, diagnostics, version };
         send(self.output, json!({ "method": "textDocument/publishDiagnostics", "params": params }))
+    }
+
+    /// Shows an error that no request waits for.
+    fn complain(&mut self, message: &str) -> io::Result<()> {
+        let params = ShowMessageParams { typ: MessageType::ERROR, message: message.to_owned() };
+        send(self.output, json!({ "method": "window/showMessage", "params": params }))
     }
 
     fn refuse(&mut self, id: &Value, refused: &Refused) -> io::Result<()> {
@@ -310,7 +321,9 @@ impl<'w, W: Write> Server<'w, W> {
         let program = parsed.map_err(|errors| Refused::new(codes::REQUEST_FAILED, errors.to_string()))?;
         let of_request = id.clone();
         let done = move |result| Message::Done { id: of_request, result };
-        let cancel = commands::start(commands::Job { command, program, call }, self.sender.clone(), done);
+        let job = commands::Job { command, program, call };
+        let cancel = commands::start(job, self.sender.clone(), done)
+            .map_err(|error| Refused::new(codes::REQUEST_FAILED, error.to_string()))?;
         self.running.push((id.clone(), cancel));
         Ok(())
     }

@@ -74,10 +74,10 @@ impl Message {
 
 /// Reads messages on a thread of its own, until stdin ends. The sender is for others that have
 /// something to say to the server.
-pub fn receive() -> (SyncSender<Message>, Receiver<Message>) {
+pub fn receive() -> io::Result<(SyncSender<Message>, Receiver<Message>)> {
     let (sender, receiver) = sync_channel(WAITING);
     let others = sender.clone();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut stdin = io::stdin().lock();
         while let Ok(Some(message)) = read(&mut stdin) {
             let last = matches!(&message, Message::Notification { method, .. } if method == "exit");
@@ -87,8 +87,8 @@ pub fn receive() -> (SyncSender<Message>, Receiver<Message>) {
         }
         // The server may have ended meanwhile.
         let _ = sender.send(Message::End);
-    });
-    (others, receiver)
+    })?;
+    Ok((others, receiver))
 }
 
 /// The next message; `None` at the end of the input.

@@ -3,7 +3,8 @@
 //!
 //! Lines break only where the layout rule ignores a line end: after an opening bracket and after
 //! `,` inside brackets and between the states of a loop; after an operator, `=`, `then` and `else`;
-//! before `else`, `while` and a closing bracket. A comment stays behind the token that it follows and is printed at the next line break.
+//! before `else`, `where`, `while` and a closing bracket. A comment stays behind the token that it
+//! follows and is printed at the next line break.
 
 use std::ops::Range;
 
@@ -182,21 +183,42 @@ impl Shaper<'_, '_> {
     fn function(&mut self) {
         self.take();
         self.take_spaced();
-        self.bracket();
-        if self.tok() == Some(Tok::Arrow) {
-            self.take_spaced();
-            self.push(Kind::Space);
-            self.operand();
-        }
+        self.head();
         if self.tok() == Some(Tok::Where) {
-            self.take_spaced();
+            let from = self.items.len();
+            // Further to the right than the statements below it.
+            self.push(Kind::Indent(2));
+            self.push(Kind::Break(LINE));
+            self.take();
             self.push(Kind::Space);
-            self.expr(0, false);
+            self.expr(0, true);
+            self.push(Kind::Dedent);
+            self.group(from);
         }
         match self.tok() {
             Some(Tok::Equals) => self.value(),
             Some(Tok::OpenBrace) => self.block(),
             _ => {}
+        }
+    }
+
+    /// `(x: f32[n]) -> f32[n]`. The type of a single result is in the group of the parameters, so
+    /// that these break first. A tuple of results breaks by itself.
+    fn head(&mut self) {
+        let from = self.items.len();
+        let breaks = self.in_brackets();
+        let arrow = self.tok() == Some(Tok::Arrow);
+        let tuple = arrow && self.text.tokens.get(self.at + 1).is_some_and(|next| next.tok == Tok::OpenRound);
+        if breaks && tuple {
+            self.group(from);
+        }
+        if arrow {
+            self.take_spaced();
+            self.push(Kind::Space);
+            self.operand();
+        }
+        if breaks && !tuple {
+            self.group(from);
         }
     }
 
@@ -447,7 +469,16 @@ impl Shaper<'_, '_> {
 
     /// A pair of brackets and its contents.
     fn bracket(&mut self) {
-        let Some(token) = self.text.tokens.get(self.at) else { return };
+        let from = self.items.len();
+        if self.in_brackets() {
+            self.group(from);
+        }
+    }
+
+    /// A pair of brackets and its contents, before they are made a group; whether they can be one,
+    /// since lines may break behind the opening bracket.
+    fn in_brackets(&mut self) -> bool {
+        let Some(token) = self.text.tokens.get(self.at) else { return false };
         let (close, square) = (token.partner, token.tok == Tok::OpenSquare);
         let inside = self.at + 1;
         let several = self.has_several(inside, close);
@@ -459,9 +490,8 @@ impl Shaper<'_, '_> {
             self.take();
             self.elements(close, square, false, LINE);
             self.take();
-            return;
+            return false;
         }
-        let from = self.items.len();
         self.push(Kind::Indent(1));
         self.take();
         self.push(Kind::Break(SOFT));
@@ -473,7 +503,7 @@ impl Shaper<'_, '_> {
         self.push(Kind::Dedent);
         self.push(Kind::Break(SOFT_CLOSE));
         self.take();
-        self.group(from);
+        true
     }
 
     /// The contents of brackets, with breaks after commas.

@@ -189,6 +189,71 @@ fn activations(x: f32[n]) -> (
 }
 
 #[test]
+fn conditions_and_results_too_long_for_their_line() {
+    stays(
+        "fn learnt(x: u8[n, p], label: i32[n], steps: i64, rate: f32) -> (losses: f32[steps], right: f32)
+        where steps >= 0 {
+    x
+}
+
+fn learnt(
+    x: u8[n, p],
+    label: i32[n],
+    weights_of_the_first_layer: f32[p, h],
+    weights_of_the_second_layer: f32[h, c],
+) -> f32[n, p] where n >= 1 {
+    x
+}
+
+fn learnt(x: u8[n, p], label: i32[n], weights_of_the_only_layer: f32[p, h], steps: i64)
+        where the_first_of_two_conditions_on_the_arguments_of_this_function <= n &&
+            the_second_of_two_conditions_on_the_arguments_of_this_function <= m = x
+
+fn mlp(
+    x: float[n, k],
+    w1: float[k, h],
+    b1: float[h],
+    w2: float[h, m],
+    b2: float[m],
+) -> float[n, m] = relu(x @ w1 + b1) @ w2 + b2
+",
+    );
+}
+
+/// At whatever column they begin, conditions and types that have room on a line are not broken.
+#[test]
+fn short_conditions_and_types_stay_whole() {
+    let heads = [
+        ("fn f(NAME: f32[n], steps: i64)", " where 0 <= steps { x }", "0 <= steps"),
+        ("fn f(NAME: f32[n], steps: i64)", " where 0 <= steps = x", "0 <= steps"),
+        ("fn f(NAME: f32[n], k: i64) -> (a: f32[n])", " where 0 <= k && k < n { x }", "0 <= k && k < n"),
+        ("fn f(x: f32[n], NAME: f32[n])", " -> f32[n, m + 1] = x", "f32[n, m + 1]"),
+        ("fn f(x: f32[n], NAME: f32[n])", " -> f32[n, m + 1] where k < n { x }", "f32[n, m + 1]"),
+        ("fn f(NAME: i64) =", " if NAME < 10 && NAME > 1 then g(a, b) else b", "NAME < 10 && NAME > 1 then"),
+        ("fn f() { let y = h(NAME, if", " i <= 10 && j > 1 then g(a, b) else b); y }", "i <= 10 && j > 1 then"),
+        ("fn f() { let y = loop x = NAME,", " t < n { x + 1 }; y }", "t < n"),
+        ("fn f() { let y = loop x = NAME", " while x - 1 > a * b { x + 1 }; y }", "while x - 1 > a * b"),
+        ("fn f() { let rec NAME[", "t < n] = if t <= 0 then a else b; y }", "t < n"),
+        ("fn f() { let rec NAME[t < n]", " = if t <= 0 then a else b; y }", "if t <= 0 then"),
+        ("fn f() { let rec a[t < n] = NAME,", " b[t < n, k < m] = if t <= 0 then a else b; b }", "b[t < n, k < m]"),
+        ("fn f() = NAME + sum[", "k < n where k > i + 1](x[k])", "k > i + 1"),
+    ];
+    for (head, rest, whole) in heads {
+        for length in 1..75 {
+            let name = "x".repeat(length);
+            let [source, whole] = [&format!("{head}{rest}"), whole].map(|text| text.replace("NAME", &name));
+            if whole.len() > 70 {
+                continue;
+            }
+            let formatted = format(&source).unwrap();
+            assert!(formatted.contains(&whole), "{source}\nbecomes\n{formatted}");
+            assert!(formatted.lines().all(|line| line.len() <= 100), "{formatted}");
+            assert_eq!(format(&formatted).unwrap(), formatted, "not stable");
+        }
+    }
+}
+
+#[test]
 fn tables_are_filled() {
     let numbers: Vec<String> = (100..130).map(|n| n.to_string()).collect();
     becomes(

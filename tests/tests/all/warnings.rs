@@ -73,6 +73,8 @@ fn a_parameter_that_is_never_used() {
     warns("fn f(x: f32[n], y: f32[n]) = x * n", &["W0002 the parameter `y` is never used"]);
     warns("fn f(x: f32[n], y: f32[n]) = iota(n)", &["W0002 the parameter `y` is never used"]);
     warns("fn f(x: f32[n], y: f32[n + 1]) = y * 2", &[]);
+    // A derivative names it.
+    warns("fn f(x: f32[n], y: f32) = grad[y](sum(x))", &[]);
     // An index hides it.
     warns("fn f(x: f32[n], i: i64) = sum[i](x[i])", &["W0002 the parameter `i` is never used"]);
 }
@@ -138,6 +140,8 @@ fn a_reducer_that_looks_at_all_elements_for_each_index() {
         "sum[j < n](if j == i then x[j] else 0)",
         "mean[j < n where j <= i](x[j])",
         "sum[j](if x[j] > 0 then x[j] else 0)",
+        // Not the index of the `let`.
+        "sum[i < n](if i <= i then x[i] else 0)",
     ] {
         warns(&body(reducer), &[]);
     }

@@ -154,3 +154,37 @@ fn memory_stays_flat_over_ten_thousand_edits() {
     assert!(after < before + (8 << 10), "{before} KiB, then {after} KiB");
     assert_eq!(client.exit(), Some(0));
 }
+
+/// Sets how many more bytes of addresses a process may take.
+#[cfg(target_os = "linux")]
+fn limit_memory(process: u32, more: Option<u64>) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let now: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    let limit = more.map_or("unlimited".to_owned(), |more| (now * 1024 + more).to_string());
+    let mut command = std::process::Command::new("prlimit");
+    assert!(command.args([format!("--pid={process}"), format!("--as={limit}:")]).status().unwrap().success());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn without_a_thread_errors_are_said_and_the_server_goes_on() {
+    let mut client = Client::new();
+    // There is no room for the stack of a thread.
+    limit_memory(client.process(), Some(48 << 20));
+    client.open(URI, "fn f(x: f32[n]) = y\n");
+    let said = client.receive();
+    assert_eq!(said["method"], "window/showMessage", "{said}");
+    let message = said["params"]["message"].as_str().unwrap();
+    assert!(message.starts_with("The text was not checked: no thread can be started: "), "{message}");
+    let run = json!({ "command": "fuseloop.run", "arguments": [{ "uri": URI, "function": "f" }] });
+    client.set(URI, 2, "fn f(x: f32[n]) = x\n");
+    let answer = client.answer("workspace/executeCommand", run.clone());
+    assert_eq!(answer["error"]["code"], -32803, "{answer}");
+    limit_memory(client.process(), None);
+    client.set(URI, 3, "fn f(x: f32[n]) = y\n");
+    assert_eq!(client.diagnostics(URI)[0]["code"], "E0101");
+    client.set(URI, 4, "fn f(x: f32[n]) = x\n");
+    assert!(client.request("workspace/executeCommand", run).is_string());
+    assert_eq!(client.exit(), Some(0));
+}

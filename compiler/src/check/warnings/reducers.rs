@@ -1,17 +1,16 @@
 //! Reducers that go over all elements for each index, although the compiler goes over them once if
 //! they are written in another way: prefixes and reductions by key.
 
-use grammar::Diagnostic;
 use grammar::ast::{BinaryOp, Binder, Bound, ExprId, ExprKind, File, Span};
+use grammar::{Diagnostic, mentioned};
 
 use super::codes;
-use super::names::names;
 
 /// The reducers that a prefix may have.
 const SCANS: [&str; 6] = ["sum", "prod", "max", "min", "any", "all"];
 
-/// Finds an index of the `let` around a reducer.
-type Outer<'f, 'a> = &'f dyn Fn(&str) -> Option<&'a Binder>;
+/// Finds the index of the `let` around a reducer that an expression is.
+type Outer<'f, 'a> = &'f dyn Fn(ExprId) -> Option<&'a Binder>;
 
 /// A reducer as it is written, with one index.
 pub(super) struct Reducer<'a> {
@@ -79,25 +78,23 @@ impl Reducer<'_> {
             BinaryOp::Ge => ("<=", right, left),
             _ => return None,
         };
+        // Both go over the same numbers.
+        let over = [length(file, self.binder)?, length(file, outer(end)?)?];
         let [ExprKind::Name(inner), ExprKind::Name(end)] = [inner, end].map(|id| &file.exprs[id].kind) else {
             return None;
         };
-        // Both go over the same numbers.
-        let over = [length(file, self.binder)?, length(file, outer(end)?)?];
-        let depends = names(file, element).any(|(name, _)| name == end);
+        let depends = mentioned(file, element).iter().any(|(name, _)| name == end);
         (*inner == self.binder.name.text && over[0] == over[1] && !depends).then(|| format!("{inner} {op} {end}"))
     }
 
     /// Whether a condition is that a number of the element is an index that stands around it.
     fn is_by_key(&self, file: &File, condition: ExprId, outer: Outer<'_, '_>) -> bool {
         let ExprKind::Binary(BinaryOp::Eq, left, right) = file.exprs[condition].kind else { return false };
-        let is_key = |key: ExprId, of: ExprId| match &file.exprs[key].kind {
-            ExprKind::Name(key) if outer(key).is_some() => {
-                let mut own = names(file, of).map(|(name, _)| name);
-                let is_element = !matches!(file.exprs[of].kind, ExprKind::Name(_));
-                is_element && own.clone().all(|name| name != key) && own.any(|name| name == self.binder.name.text)
-            }
-            _ => false,
+        let is_key = |key: ExprId, of: ExprId| {
+            let own = mentioned(file, of);
+            let mentions = |binder: &Binder| own.iter().any(|(name, _)| *name == binder.name.text);
+            let is_element = !matches!(file.exprs[of].kind, ExprKind::Name(_));
+            is_element && outer(key).is_some_and(|key| !mentions(key)) && mentions(self.binder)
         };
         is_key(left, right) || is_key(right, left)
     }
