@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use grammar::ast::{
-    Binder, Definition, ExprId, ExprKind, File, Function, Let, Pattern, Results, Span, Type,
-};
+use grammar::ast::{Binder, Definition, ExprId, ExprKind, File, Function, Let, Pattern, Results, Span, Type};
 use grammar::{Diagnostic, Occurrence, Role, mentioned, occurrences};
 
 use super::reducers::Reducer;
