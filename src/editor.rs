@@ -16,8 +16,10 @@ use crate::link::link_uses;
 use crate::{Explanation, Options};
 use crate::{Loader, Signature, Source, boundary};
 
+mod checks;
 mod hints;
 
+pub use checks::Checks;
 pub use hints::{Hint, HintKind};
 
 /// The names that may follow `@` before a function.

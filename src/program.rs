@@ -87,6 +87,44 @@ pub struct UnknownFunction {
     pub known: Vec<String>,
 }
 
+/// A source text with the files that it uses, parsed.
+pub(crate) struct Linked {
+    pub source: Arc<Source>,
+    pub file: Arc<File>,
+    /// The bytes of the program itself: parts that the caller has added can be called, and are not
+    /// of it.
+    own: usize,
+}
+
+impl Linked {
+    /// Reads and parses a text and the files that it uses.
+    pub fn new(mut source: Source, loader: Option<&dyn Loader>) -> Result<Linked, Errors> {
+        let own = source.parts.first().map_or(source.text.len(), |part| part.start);
+        let linked = link(&mut source, loader);
+        let source = Arc::new(source);
+        match linked {
+            Ok(file) => Ok(Linked { source, file: Arc::new(file), own }),
+            Err(diagnostics) => Err(Errors { source, diagnostics }),
+        }
+    }
+
+    /// Errors in it.
+    pub fn failed(&self, diagnostics: Vec<Diagnostic>) -> Errors {
+        Errors { source: Arc::clone(&self.source), diagnostics }
+    }
+
+    fn is_own(&self, span: Span) -> bool {
+        (span.start as usize) < self.own
+    }
+
+    /// The parts of the program itself that are probably not meant.
+    pub fn warnings(&self) -> Warnings {
+        let mut warnings = compiler::check::warnings::of_program(&self.file);
+        warnings.retain(|warning| warning.labels.first().is_none_or(|label| self.is_own(label.span)));
+        Warnings::new(Arc::clone(&self.source), warnings)
+    }
+}
+
 impl Program {
     /// Parses a source text and checks every function in it: names, types, shapes and bounds.
     ///
@@ -117,36 +155,26 @@ impl Program {
     }
 
     fn read(source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
-        let fault = |message| Errors {
-            source: Arc::new(source.clone()),
-            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
-        };
-        boundary::enter(fault, || Program::read_within(source.clone(), loader))
+        boundary::enter(|message| Errors::fault(&source, message), || Program::read_within(source.clone(), loader))
     }
 
-    fn read_within(mut source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
+    fn read_within(source: Source, loader: Option<&dyn Loader>) -> Result<Program, Errors> {
         let start = Instant::now();
-        // Parts that the caller has added can be called, and are not of the program itself.
-        let own = source.parts.first().map_or(source.text.len(), |part| part.start);
-        let linked = link(&mut source, loader);
-        let source = Arc::new(source);
-        let failed = |diagnostics| Errors { source: Arc::clone(&source), diagnostics };
-        let file = Arc::new(linked.map_err(failed)?);
+        let linked = Linked::new(source, loader)?;
         let parsed = Instant::now();
-        let all = compiler::check::check_instances(&file).map_err(failed)?;
+        let file = &linked.file;
+        let all = compiler::check::check_instances(file).map_err(|errors| linked.failed(errors))?;
         let entry = |(instances, function): (Instances, &grammar::ast::Function)| {
             let start = function.decorators.first().map_or(function.span.start, |first| first.span.start);
             let start = Some(start as usize);
-            let of = |checked, float, wide| Entry::new(checked, start, wide).within(&file, float);
+            let of = |checked, float, wide| Entry::new(checked, start, wide).within(file, float);
             let wide = instances.wide.map(|checked| Box::new(of(checked, Dtype::F64, None)));
             of(instances.narrow, Dtype::F32, wide)
         };
-        let functions = all.into_iter().zip(file.own()).filter(|(_, function)| (function.span.start as usize) < own);
+        let functions = all.into_iter().zip(file.own()).filter(|(_, function)| linked.is_own(function.span));
         let functions = functions.map(entry).collect();
-        let mut warnings = compiler::check::warnings::of_program(&file);
-        warnings.retain(|warning| warning.labels.first().is_none_or(|label| (label.span.start as usize) < own));
-        let warnings = Warnings::new(Arc::clone(&source), warnings);
-        Ok(Program::new(source, functions, warnings, (parsed - start, parsed.elapsed())))
+        let warnings = linked.warnings();
+        Ok(Program::new(linked.source, functions, warnings, (parsed - start, parsed.elapsed())))
     }
 
     /// The gradient of a function of a source as a program: a function of the same parameters, with
@@ -171,13 +199,9 @@ impl Program {
         of: &[String],
     ) -> Result<String, Errors> {
         let mut source = source.into();
-        let fault = |source: &Source, message| Errors {
-            source: Arc::new(source.clone()),
-            diagnostics: vec![Diagnostic::new(codes::FAULT, Span::default(), message)],
-        };
         let copy = source.clone();
         boundary::enter(
-            |message| fault(&copy, message),
+            |message| Errors::fault(&copy, message),
             || {
                 let linked = link(&mut source, loader);
                 let failed = |diagnostics| Errors { source: Arc::new(source.clone()), diagnostics };
@@ -541,6 +565,12 @@ impl Errors {
     /// The source.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// A fault of our own.
+    pub(crate) fn fault(source: &Source, message: String) -> Errors {
+        let diagnostics = vec![Diagnostic::new(codes::FAULT, Span::default(), message)];
+        Errors { source: Arc::new(source.clone()), diagnostics }
     }
 
     /// The errors, each ready to be drawn or written as JSON, up to a limit.

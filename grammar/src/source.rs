@@ -111,13 +111,21 @@ pub fn clamp(text: &str, span: &Range<usize>) -> Range<usize> {
 /// The text with control characters written out, for messages that go to a terminal without being
 /// drawn. Line ends stay.
 pub fn visible(text: &str) -> String {
-    let show = |c: char| if c != '\n' && unprintable(c) { written_out(c) } else { c.to_string() };
-    text.chars().map(show).collect()
+    shown(text, |c| c != '\n' && unprintable(c))
 }
 
 /// The same, with line ends written out too, for names from outside.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if unprintable(c) { written_out(c) } else { c.to_string() }).collect()
+    shown(text, unprintable)
+}
+
+/// The text with some of its characters written out.
+fn shown(text: &str, is_written_out: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_written_out(c) { shown.push_str(&written_out(c)) } else { shown.push(c) }
+    }
+    shown
 }
 
 fn written_out(c: char) -> String {

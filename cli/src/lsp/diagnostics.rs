@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
+use fuseloop::Source;
 use fuseloop::render::{Report, Severity};
-use fuseloop::{Errors, Program, Source};
 use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, Uri};
 
-use super::documents::{Document, Documents};
+use super::documents::{Copied, Document, Documents};
 use super::positions::Lines;
 use super::server::caught;
 use super::transport::Message;
@@ -24,22 +24,6 @@ pub struct Reports {
     pub all: Vec<Report>,
 }
 
-impl Reports {
-    /// Those of a program that was read.
-    pub fn new(program: &Result<Program, Errors>) -> Reports {
-        match program {
-            Err(errors) => Reports { source: errors.source().clone(), all: errors.reports().collect() },
-            Ok(program) => {
-                let warnings = program.warnings();
-                let mut all: Vec<Report> = warnings.reports().collect();
-                let functions = program.functions().filter_map(|signature| program.function(&signature.name).ok());
-                all.extend(functions.filter_map(|function| Some(function.hold_kernels().err()?.report())));
-                Reports { source: warnings.source().clone(), all }
-            }
-        }
-    }
-}
-
 /// The errors or warnings of a text, as the protocol writes them.
 pub fn of(documents: &Documents, document: &Document) -> Vec<Diagnostic> {
     let Reports { source, all } = &*documents.reports(document);
@@ -49,15 +33,15 @@ pub fn of(documents: &Documents, document: &Document) -> Vec<Diagnostic> {
 /// Finds the errors or warnings of one of some texts on a thread of its own, and sends what `done`
 /// makes of them.
 pub fn start(
-    texts: Vec<Document>,
+    documents: Copied,
     uri: Uri,
     sender: SyncSender<Message>,
     done: impl FnOnce(Option<Reports>) -> Message + Send + 'static,
 ) -> io::Result<()> {
     threads::start(move || {
         let find = || {
-            let documents = Documents::of(texts);
-            Some(Reports::new(&documents.parse(documents.get(&uri)?)))
+            let documents = documents.open();
+            Some(documents.find(documents.get(&uri)?))
         };
         // The server may have ended meanwhile.
         let _ = sender.send(done(caught(find).flatten()));

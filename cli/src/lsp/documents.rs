@@ -4,8 +4,9 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use fuseloop::editor::Names;
+use fuseloop::editor::{Checks, Names};
 use fuseloop::{Errors, Folder, Loader, Located, MAX_SOURCE, NotRead, Program, Source};
 use lsp_types::{TextDocumentContentChangeEvent, Uri};
 
@@ -104,16 +105,26 @@ pub struct Documents {
     /// The facts about functions.
     pub facts: Known,
     known: RefCell<BTreeMap<String, Rc<Analysis>>>,
+    checks: Arc<Checks>,
+}
+
+/// A copy of the texts that are open.
+#[derive(Debug)]
+pub struct Copied {
+    texts: Vec<Document>,
+    checks: Arc<Checks>,
+}
+
+impl Copied {
+    /// The texts, open.
+    pub fn open(self) -> Documents {
+        let mut documents = Documents { checks: self.checks, ..Documents::default() };
+        self.texts.into_iter().for_each(|document| documents.open(document));
+        documents
+    }
 }
 
 impl Documents {
-    /// Some texts.
-    pub fn of(texts: Vec<Document>) -> Documents {
-        let mut documents = Documents::default();
-        texts.into_iter().for_each(|document| documents.open(document));
-        documents
-    }
-
     /// Adds a text, or replaces it.
     pub fn open(&mut self, document: Document) {
         self.forget();
@@ -161,7 +172,16 @@ impl Documents {
 
     /// The errors of a text, or its warnings.
     pub fn reports(&self, document: &Document) -> Rc<Reports> {
-        Rc::clone(self.analysis(document).reports.get_or_init(|| Rc::new(Reports::new(&self.parse(document)))))
+        Rc::clone(self.analysis(document).reports.get_or_init(|| Rc::new(self.find(document))))
+    }
+
+    /// Finds the errors of a text, or its warnings.
+    pub fn find(&self, document: &Document) -> Reports {
+        let (source, all) = match &document.path {
+            Some(path) => self.checks.reports(document.source(), Some(&Files::new(self, path))),
+            None => self.checks.reports(document.source(), None),
+        };
+        Reports { source, all }
     }
 
     /// Takes the errors or warnings of a text, which another thread has found.
@@ -171,8 +191,8 @@ impl Documents {
     }
 
     /// A copy of the texts, for another thread.
-    pub fn texts(&self) -> Vec<Document> {
-        self.all().cloned().collect()
+    pub fn copied(&self) -> Copied {
+        Copied { texts: self.all().cloned().collect(), checks: Arc::clone(&self.checks) }
     }
 
     /// The names of a text and of the files that it uses.

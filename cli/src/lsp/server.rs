@@ -28,7 +28,7 @@ use super::{actions, commands, completion, diagnostics, formatting, hints, hover
 use crate::failure::Failure;
 
 /// A text is checked once the editor has been quiet for this time: requests follow an edit closely.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The reason why a request has no result.
 struct Refused {
@@ -245,7 +245,7 @@ impl<'w, W: Write> Server<'w, W> {
         let Some(document) = self.documents.get(&uri) else { return self.publish(uri, None, vec![]) };
         let (version, checked) = (document.version, uri.clone());
         let done = move |reports| Message::Checked { uri: checked, version, reports };
-        match diagnostics::start(self.documents.texts(), uri, self.sender.clone(), done) {
+        match diagnostics::start(self.documents.copied(), uri, self.sender.clone(), done) {
             Ok(()) => {
                 self.checking = true;
                 Ok(())

@@ -21,6 +21,8 @@ pub const MAX_CALLS: u64 = 1_000_000;
 /// The call graph of a program.
 pub(super) struct CallGraph {
     functions: Vec<Node>,
+    /// All functions, callees before callers but for those that call themselves.
+    callees_first: Vec<usize>,
 }
 
 /// A function of the call graph.
@@ -38,7 +40,7 @@ impl CallGraph {
     /// Builds the call graph of a program with these files.
     pub fn new(file: &File, modules: &Modules<'_>) -> CallGraph {
         let node = |function| Node { callees: callees(file, function, modules), ..Node::default() };
-        let mut graph = CallGraph { functions: file.functions.iter().map(node).collect() };
+        let mut graph = CallGraph { functions: file.functions.iter().map(node).collect(), callees_first: vec![] };
         graph.count();
         graph
     }
@@ -46,6 +48,11 @@ impl CallGraph {
     /// The functions that a function calls itself, once for each call site.
     pub fn callees(&self, function: usize) -> &[usize] {
         &self.functions[function].callees
+    }
+
+    /// All functions, callees before callers but for those that call themselves.
+    pub fn callees_first(&self) -> &[usize] {
+        &self.callees_first
     }
 
     /// The number of calls in a function when all are inlined.
@@ -96,6 +103,7 @@ impl CallGraph {
                         let calls = callees.map(|callee| self.functions[*callee].inlined.saturating_add(1));
                         self.functions[function].inlined = calls.fold(0, u64::saturating_add);
                         states[function] = State::Done;
+                        self.callees_first.push(function);
                         path.pop();
                     }
                 }

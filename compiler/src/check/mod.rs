@@ -49,6 +49,7 @@
 //! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
 //! | `facts` | the facts that hold where an access stands |
 //! | `alike` | which nodes have one value
+//! | `sound` | which functions of an edited text are known to be without errors |
 //! | `ranges` | how far sizes and indices reach, and which cannot wrap |
 //! | `prove` | linear integer inequalities |
 //! | `finish` | which sums are contractions, which branches protect an access |
@@ -92,6 +93,7 @@ mod scope;
 mod signature;
 mod solve;
 mod sorts;
+mod sound;
 mod stated;
 mod suffix;
 mod untyped;
@@ -118,6 +120,7 @@ use report::Report;
 use requirements::Requirements;
 use scope::Scope;
 pub use signature::{Signature, Slot, requirements, size_text};
+pub use sound::Sound;
 use untyped::AllUntyped;
 
 /// The maximum number of expressions of a checked function, every call inlined, and of all
@@ -196,6 +199,13 @@ pub struct Instances {
     pub wide: Option<Checked>,
 }
 
+impl Instances {
+    /// The expressions of both.
+    fn exprs(&self) -> usize {
+        [Some(&self.narrow), self.wide.as_ref()].into_iter().flatten().map(|checked| checked.exprs.len()).sum()
+    }
+}
+
 /// [`check_instances`], without those where `float` is `f64`.
 pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
     Ok(check_instances(file)?.into_iter().map(|instances| instances.narrow).collect())
@@ -206,24 +216,50 @@ pub fn check_all(file: &File) -> Result<Vec<Checked>, Vec<Diagnostic>> {
 pub fn check_instances(file: &File) -> Result<Vec<Instances>, Vec<Diagnostic>> {
     let mut errors = vec![];
     let source = Source::new(file, &mut errors);
+    let all = check_own(&source, &[], &mut errors);
+    if errors.is_empty() { Ok(all.into_iter().map(|(_, instances)| instances).collect()) } else { Err(errors) }
+}
+
+/// Checks the functions of a program's own file that are not known to be without errors, and notes
+/// those that turn out to be. `text` is that of all the files. The errors are those of
+/// [`check_instances`]. Functions that limit their kernels are always checked.
+pub fn check_edited(file: &File, text: &str, sound: &mut Sound) -> Result<Vec<Instances>, Vec<Diagnostic>> {
+    let mut errors = vec![];
+    let source = Source::new(file, &mut errors);
+    let numbers = sound.numbers(file, text, &source.graph);
+    let known: Vec<Option<usize>> = numbers.iter().map(|number| sound.exprs(*number)).collect();
+    let found = check_own(&source, &known, &mut errors);
+    for (function, instances) in &found {
+        if instances.narrow.max_kernels.is_none() {
+            sound.note(numbers[*function], instances.exprs());
+        }
+    }
+    if errors.is_empty() { Ok(found.into_iter().map(|(_, instances)| instances).collect()) } else { Err(errors) }
+}
+
+/// Checks the functions of a program's own file, without those that are known to be without errors,
+/// of which `known` has the numbers of expressions. The results are of functions without errors.
+fn check_own(source: &Source<'_>, known: &[Option<usize>], errors: &mut Vec<Diagnostic>) -> Vec<(usize, Instances)> {
     let mut all = vec![];
     let (mut exprs, mut calls) = (0, 0u64);
-    let own = file.functions.iter().enumerate().filter(|(_, function)| function.module == ModuleId::PROGRAM);
+    let own = source.file.functions.iter().enumerate().filter(|(_, function)| function.module == ModuleId::PROGRAM);
     for (k, function) in own {
         calls = calls.saturating_add(source.graph.inlined(k));
         let alone = source.graph.inlined(k) > MAX_CALLS;
-        let checked = match calls > MAX_CALLS && !alone {
-            true => None,
-            false => merge(&mut errors, check_function(&source, k, Dtype::F32, BLOCKS)),
-        };
-        let mut wide = None;
-        if checked.is_some() && generic::is_generic(function) {
-            let note = |error: Diagnostic| error.note(format!("this is where `float` is `{}`", Dtype::F64));
-            let result = check_function(&source, k, Dtype::F64, BLOCKS);
-            wide = merge(&mut errors, result.map_err(|new| new.into_iter().map(note).collect()));
+        if let Some(known) = known.get(k).copied().flatten() {
+            exprs += known;
+        } else if calls <= MAX_CALLS || alone {
+            let narrow = merge(errors, check_function(source, k, Dtype::F32, BLOCKS));
+            let is_generic = generic::is_generic(function);
+            let wide = narrow.as_ref().filter(|_| is_generic).and_then(|_| {
+                let note = |error: Diagnostic| error.note(format!("this is where `float` is `{}`", Dtype::F64));
+                let result = check_function(source, k, Dtype::F64, BLOCKS);
+                merge(errors, result.map_err(|new| new.into_iter().map(note).collect()))
+            });
+            exprs += narrow.iter().chain(&wide).map(|checked| checked.exprs.len()).sum::<usize>();
+            let is_whole = wide.is_some() || !is_generic;
+            all.extend(narrow.filter(|_| is_whole).map(|narrow| (k, Instances { narrow, wide })));
         }
-        exprs += checked.iter().chain(&wide).map(|c| c.exprs.len()).sum::<usize>();
-        all.extend(checked.map(|narrow| Instances { narrow, wide }));
         let many = match (exprs > MAX_EXPRS, calls > MAX_CALLS && !alone) {
             (true, _) => Some(format!("{MAX_EXPRS} operations")),
             (_, true) => Some(format!("{MAX_CALLS} calls")),
@@ -238,7 +274,7 @@ pub fn check_instances(file: &File) -> Result<Vec<Instances>, Vec<Diagnostic>> {
             break;
         }
     }
-    if errors.is_empty() { Ok(all) } else { Err(errors) }
+    all
 }
 
 /// The function of a program that a name means in one of its files, by its number.

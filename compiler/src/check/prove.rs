@@ -42,6 +42,9 @@ const MAX_ROWS: usize = 400;
 /// Coefficients beyond which elimination gives up, far from overflow of a product.
 const MAX_COEFFICIENT: i128 = 1 << 60;
 
+/// A length that is greater than most numbers of a program.
+const LARGE: i128 = 1 << 20;
+
 impl Linear {
     /// A number.
     pub fn constant(constant: i128) -> Linear {
@@ -159,18 +162,19 @@ struct System {
 impl System {
     /// The choices that a contradiction among the rows depends on, if there is one in every case of
     /// the choices from number `from` on.
-    fn contradiction(&mut self, rows: &mut Rows, from: usize) -> Option<Choices> {
+    fn contradiction(&mut self, rows: Rows, from: usize) -> Option<Choices> {
+        let Some(cases) = self.choices.get(from).map(Vec::len) else { return self.eliminate(rows) };
         let found = self.eliminate(rows.clone());
         if found.is_some() {
             return found;
         }
         let this = 1 << from;
         let mut because = 0;
-        for case in 0..self.choices.get(from)?.len() {
+        for case in 0..cases {
             let mut with = rows.clone();
             let case = &self.choices[from][case];
             let found = case.iter().try_for_each(|row| insert(&mut with, Row { because: this, ..row.clone() }));
-            let found = found.err().or_else(|| self.contradiction(&mut with, from + 1))?;
+            let found = found.err().or_else(|| self.contradiction(with, from + 1))?;
             if found & this == 0 {
                 // It holds whatever the case.
                 return Some(found);
@@ -291,6 +295,9 @@ pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
     // Over the integers, the opposite of goal >= 0 is -goal - 1 >= 0: search for a contradiction.
     let beyond = if sabotage::on(Bug::ProofByOne) { -2 } else { -1 };
     let opposite = Linear::constant(beyond).minus(goal);
+    if is_example(facts, choices, &opposite) {
+        return Proof { holds: false, combined: 0 };
+    }
     let all = facts.iter().chain([&opposite]).chain(choices.iter().flatten().flatten());
     let mut variables: Vec<&Variable> = all.flat_map(|form| form.terms.iter().map(|(v, _)| v)).collect();
     variables.sort_unstable();
@@ -316,8 +323,23 @@ pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
     let mut system = System { choices, variables: variables.len(), combined: 0 };
     let mut rows = Rows::new();
     let found = facts.into_iter().chain([opposite]).try_for_each(|row| insert(&mut rows, row));
-    let holds = found.is_err() || system.contradiction(&mut rows, 0).is_some();
+    let holds = found.is_err() || system.contradiction(rows, 0).is_some();
     Proof { holds, combined: system.combined }
+}
+
+/// Whether large lengths, with all indices and data 0, are an example in which all forms are not
+/// negative and a case of each choice holds: then there is no contradiction to be searched for.
+fn is_example(facts: &[Linear], choices: &[Choice], opposite: &Linear) -> bool {
+    let holds = |form: &Linear| {
+        let value = |(variable, coefficient): &(Variable, i128)| match variable {
+            Variable::Product(_) => coefficient * LARGE,
+            Variable::Index(_) | Variable::Opaque(_) => 0,
+        };
+        form.constant + form.terms.iter().map(value).sum::<i128>() >= 0
+    };
+    holds(opposite)
+        && facts.iter().all(holds)
+        && choices.iter().all(|choice| choice.iter().any(|case| case.iter().all(holds)))
 }
 
 /// Which variables are connected, as a union-find forest: each with its parent, or itself.

@@ -22,6 +22,11 @@ const MAX_TERMS: usize = 7;
 impl Facts<'_> {
     /// Whether a size is never negative, whatever the lengths.
     pub fn never_negative(&self, size: &Size) -> bool {
+        // Most sizes are sums of products of lengths: no need for the prover.
+        let is_length = |atom: &Atom| matches!(atom, Atom::Symbol(s) if self.arena.out.symbols[*s].source.is_length());
+        if size.terms().iter().all(|(product, coefficient)| *coefficient > 0 && product.iter().all(is_length)) {
+            return true;
+        }
         let goal = Linear::size(size);
         // Nothing is known but what has to do with the goal.
         let known = Known { void: false.into(), ..Known::default() };
@@ -134,6 +139,9 @@ impl Facts<'_> {
 
     /// Whether a size is known not to be below -2^63.
     pub fn stays_above(&self, size: &Size) -> bool {
+        if self.is_small(size) {
+            return true;
+        }
         let scalar = |atom: &Atom| match atom {
             Atom::Symbol(s) => !self.arena.out.symbols[*s].source.is_length(),
             Atom::FloorDiv(..) | Atom::KeyedChunk(_) | Atom::Overflow(_) => false,
@@ -148,7 +156,7 @@ impl Facts<'_> {
                 *coefficient > 0 && product.iter().all(|atom| self.is_length(atom) && self.never_negative(&atom.into()))
             }
         });
-        self.is_small(size) || grows && scalars < 2
+        grows && scalars < 2
     }
 
     /// The least or greatest value of an expression over the ranges of its indices, if it is a

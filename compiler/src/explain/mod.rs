@@ -398,6 +398,7 @@ pub fn explain(
         let mut stage = Stage { kernels: vec![], total: Figures::default(), peak: peak(program, &known) };
         let mut firsts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
         let around = program.around();
+        let functions = work::Functions::of(program);
         for ((id, kernel), members) in program.kernels.iter().zip(members) {
             let form = nests::form(program, kernel, &sizes, arithmetic);
             let lines = nests::lines(program, kernel, &sizes, &formulas.names(program, kernel), arithmetic);
@@ -405,7 +406,7 @@ pub fn explain(
                 titles: titles(program, kernel, &compiled.unfused, &operations, members),
                 nest: nests::inside(program, &around[id], &sizes, lines),
                 operations: members.clone(),
-                ..measured(program, kernel, &known, arithmetic)
+                ..measured((program, &functions), kernel, &known, arithmetic)
             };
             report.figures.repeated(&around[id], &known);
             let first = *firsts.entry(form).or_insert(stage.kernels.len());
@@ -497,7 +498,12 @@ fn titles(
 }
 
 /// A kernel's figures.
-fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &Arithmetic) -> KernelReport {
+fn measured(
+    (program, functions): (&Program, &work::Functions),
+    kernel: &Kernel,
+    known: &Known<'_>,
+    arithmetic: &Arithmetic,
+) -> KernelReport {
     let mut scratch = Size::default();
     let stored: BTreeSet<BufferId> = visit::stores(&kernel.body).into_iter().collect();
     let kept = &stored - &kernel.tables_read_once(program);
@@ -508,7 +514,7 @@ fn measured(program: &Program, kernel: &Kernel, known: &Known<'_>, arithmetic: &
         titles: vec![],
         operations: vec![],
         figures: figures(program, kernel, known, arithmetic),
-        live: work::kernel(&work::Functions::of(program), kernel, &|size| cost::nominal(&known.size(size))).live,
+        live: work::kernel(functions, kernel, &|size| cost::nominal(&known.size(size))).live,
         scratch: known.amount(Some(scratch), true),
         nest: vec![],
         like: None,
