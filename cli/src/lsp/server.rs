@@ -104,12 +104,12 @@ impl<'w, W: Write> Server<'w, W> {
     pub fn serve(mut self, received: &Receiver<Message>) -> Result<(), Failure> {
         let mut ended = false;
         loop {
-            let idle = self.waiting.is_empty() && (self.checking || self.unchecked.is_empty()) && !ended;
-            let unchecked = self.waiting.is_empty() && !self.checking && !self.unchecked.is_empty() && !ended;
-            let first = match (idle, unchecked) {
-                (true, _) => received.recv().ok(),
-                (_, true) => received.recv_timeout(PAUSE).ok(),
-                _ => received.try_recv().ok(),
+            let busy = ended || !self.waiting.is_empty();
+            let unchecked = !self.checking && !self.unchecked.is_empty();
+            let first = match (busy, unchecked) {
+                (true, _) => received.try_recv().ok(),
+                (false, true) => received.recv_timeout(PAUSE).ok(),
+                (false, false) => received.recv().ok(),
             };
             let quiet = first.is_none();
             for message in first.into_iter().chain(received.try_iter()) {
