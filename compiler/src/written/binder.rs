@@ -33,14 +33,16 @@ impl Writer<'_> {
 
     /// An index of an array, with its end unless accesses in the body say where that is.
     pub fn binder(&self, index: IndexId, body: ExprId) -> Result<String, Unwritten> {
+        if self.is_inferred(index, body) { self.index_name(index) } else { self.ended(index) }
+    }
+
+    /// An index of an array, with its end.
+    pub fn ended(&self, index: IndexId) -> Result<String, Unwritten> {
         let name = self.index_name(index)?;
         let Some(size) = self.checked.indices[index].extent.as_size() else {
             return Err(Unwritten("an array with an index that another one ends"));
         };
-        match self.is_inferred(index, body) {
-            true => Ok(name),
-            false => Ok(format!("{name} < {}", self.size(size)?.at_least(COMPARISON + 1))),
-        }
+        Ok(format!("{name} < {}", self.size(size)?.at_least(COMPARISON + 1)))
     }
 
     /// An index of a reducer.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use ir::checked::{Checked, Expr, ExprId, Extent, Factor, IndexId, Kind, Sorted, Subscript};
 use ir::nest::Requirement;
-use ir::{BinaryOp, Dtype, ReduceOp, Scalar, Size, UnaryOp};
+use ir::{BinaryOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
 
-use super::{OTHER_ORDER, PROTECTED, Unwritten, Writer};
+use super::{OF_EARLIER, OTHER_ORDER, PROTECTED, Unwritten, Writer};
 
 /// How tightly expressions bind, the loosest first.
 pub const LOOSE: u8 = 0;
@@ -82,7 +82,12 @@ impl Writer<'_> {
             Kind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise),
             Kind::Access { array, at } => self.access(*array, at),
             Kind::Reduce { op, over, body, prefix, by, order } => {
-                if !self.keeps_order(*body, over, *order) {
+                let is_rectangular = |index: &IndexId| checked.indices[*index].extent.as_size().is_some();
+                let becomes_contraction = prefix.is_none()
+                    && over.iter().all(is_rectangular)
+                    && matches!(&checked.exprs[*body].kind, Kind::Binary(BinaryOp::Mul, left, right)
+                    if *op == ReduceOp::Monoid(Monoid::Sum) && self.each_has_own(*left, *right));
+                if becomes_contraction || !self.keeps_order(*body, over, *order) {
                     return Err(OTHER_ORDER);
                 }
                 let depth = self.scope.len();
@@ -134,7 +139,11 @@ impl Writer<'_> {
                 Ok(Text::atom(format!("{name}({vector})")))
             }
             Kind::State { .. } | Kind::Loop { .. } => Err(Unwritten("a `loop`")),
-            Kind::Recurrence { .. } | Kind::Earlier { .. } => Err(Unwritten("a recurrence")),
+            // These are names.
+            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
+                let (name, around) = self.array(id)?;
+                Ok(Text::atom(format!("{name}{}", self.subscripts(&around, &[])?)))
+            }
         }
     }
 
@@ -311,14 +320,19 @@ impl Writer<'_> {
         match (&self.checked.exprs[array].kind, self.lets.get(&array)) {
             (_, Some((name, around))) => Ok((name.clone(), around.clone())),
             (Kind::Param(number), None) => Ok((self.checked.params[*number].name.clone(), vec![])),
+            (Kind::Earlier { recurrence, array, .. }, None) => {
+                let names = self.recurrences.get(recurrence);
+                let name =
+                    names.map(|names| names[*array].clone()).ok_or(Unwritten("an array inside an expression"))?;
+                Ok((name, self.checked.recurrences[*recurrence].free.clone()))
+            }
             _ => Err(Unwritten("an array inside an expression")),
         }
     }
 
     /// A sum of products: as such, if it is one again when it is read, or as a product of vectors.
     fn contraction(&mut self, over: &[IndexId], left: ExprId, right: ExprId) -> Result<Text, Unwritten> {
-        let lacks = |x: ExprId, y: ExprId| self.free[x].iter().any(|index| !self.free[y].contains(index));
-        if let ([along], false) = (over, lacks(left, right) && lacks(right, left)) {
+        if let ([along], false) = (over, self.each_has_own(left, right)) {
             let (left, right) = (self.vector(left, *along)?, self.vector(right, *along)?);
             return Ok(Text { text: format!("{left} @ {right}"), level: PRODUCT, typed: true });
         }
@@ -332,6 +346,13 @@ impl Writer<'_> {
         self.scope.truncate(depth);
         let text = format!("sum[{}]({} * {})", binders.join(", "), left.at_least(PRODUCT), right.at_least(PRODUCT + 1));
         Ok(Text::atom(text))
+    }
+
+    /// Whether each of two factors mentions an index that the other lacks, so that the sum of their
+    /// product is a contraction.
+    fn each_has_own(&self, left: ExprId, right: ExprId) -> bool {
+        let lacks = |x: ExprId, y: ExprId| self.free[x].iter().any(|index| !self.free[y].contains(index));
+        lacks(left, right) && lacks(right, left)
     }
 
     /// An expression of an index as a vector: the row of an array, or a `let`.
@@ -350,6 +371,9 @@ impl Writer<'_> {
         }
         if self.is_protected(id) {
             return Err(PROTECTED);
+        }
+        if self.under_way[id] {
+            return Err(OF_EARLIER);
         }
         let mut indices = self.free[id].clone();
         indices.retain(|index| *index != along);

@@ -11,6 +11,7 @@
 //! | `lifted` | elementwise arrays without indices |
 //! | `binder` | indices: their names, and whether their ends must be written |
 //! | `number` | constants, sizes and affine integers |
+//! | `recurrence` | recurrences |
 //! | `order` | the order of sums, which depends on the accesses in the text |
 
 mod binder;
@@ -18,11 +19,12 @@ mod expr;
 mod lifted;
 mod number;
 mod order;
+mod recurrence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, Subscript};
+use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, RecurrenceId, Subscript};
 use ir::nest::{Symbol, SymbolSource};
 
 use crate::check::{Signature, names};
@@ -43,6 +45,9 @@ const LONGEST: usize = 20_000;
 
 /// A `let` would read what a condition around its use protects.
 const PROTECTED: Unwritten = Unwritten("an array under a condition that protects an access");
+
+/// A `let` would read elements that are not computed before it.
+const OF_EARLIER: Unwritten = Unwritten("an array of earlier elements of a recurrence");
 
 /// A sum would be added up in another order.
 const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would not have");
@@ -105,6 +110,10 @@ struct Writer<'c> {
     /// The `let`s: the name, and the indices of the array that stands for a scalar or an array that
     /// depends on indices.
     lets: BTreeMap<ExprId, (String, Vec<IndexId>)>,
+    /// The names of the arrays of recurrences.
+    recurrences: BTreeMap<RecurrenceId, Vec<String>>,
+    /// The expressions that read a recurrence under way, so that no `let` before it can be theirs.
+    under_way: SecondaryMap<ExprId, bool>,
     /// The indices in scope, with their names.
     scope: Vec<(IndexId, String)>,
     /// The names of `let`s by their text behind the name, so that equal ones are one.
@@ -157,6 +166,14 @@ impl<'c> Writer<'c> {
             mentioned.retain(|index| !bound.contains(index));
             free[id] = mentioned;
         }
+        let mut under_way: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+        for (id, expr) in &checked.exprs {
+            let mut reads = matches!(expr.kind, Kind::Earlier { .. });
+            if !matches!(expr.kind, Kind::Recurrence { .. }) {
+                checked.for_each_operand(&expr.kind, |operand| reads |= under_way[operand]);
+            }
+            under_way[id] = reads;
+        }
         let mut taken: BTreeSet<String> = names().map(str::to_owned).collect();
         taken.extend(WORDS.iter().map(|word| (*word).to_owned()));
         taken.extend(checked.params.iter().map(|param| param.name.clone()));
@@ -170,6 +187,8 @@ impl<'c> Writer<'c> {
             weights: SecondaryMap::new(),
             free,
             lets: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
+            under_way,
             scope: vec![],
             definitions: BTreeMap::new(),
             inlined: BTreeSet::new(),
@@ -187,20 +206,25 @@ impl<'c> Writer<'c> {
         if weight > LONGEST {
             return Err(Unwritten("an expression that is too long, under a condition or an end that needs it there"));
         }
-        let is_array = !expr.ty.is_scalar() && !matches!(expr.kind, Kind::Param(_));
+        if let Kind::Recurrence { recurrence, array } = expr.kind {
+            return self.recurrence(id, recurrence, array);
+        }
+        let is_array = !expr.ty.is_scalar() && !matches!(expr.kind, Kind::Param(_) | Kind::Earlier { .. });
         let alone = expr.guard == Checked::TOP
+            && !self.under_way[id]
             && self.free[id].iter().all(|index| self.checked.indices[*index].extent.as_size().is_some())
             && (is_array || self.arrays || self.free[id].is_empty());
         let heavy = matches!(expr.kind, Kind::Reduce { .. } | Kind::Contract { .. })
             || weight > SHORT && expr.ty.dtype.is_float();
         let named = expr.name.is_some() && self.free[id].is_empty() && weight > 1;
-        if is_array && !alone {
-            return Err(PROTECTED);
+        let (earlier, inline) = (self.under_way[id], is_array && self.is_inline(id));
+        if is_array && !alone && !(earlier && inline) {
+            return Err(if earlier { OF_EARLIER } else { PROTECTED });
         }
         if is_array && self.is_part(id) {
             return Ok(());
         }
-        if is_array && (self.uses[id] == 1 || weight <= SHORT) && self.is_inline(id) {
+        if inline && (self.uses[id] == 1 || weight <= SHORT || earlier) {
             self.inlined.insert(id);
             return Ok(());
         }

@@ -19,10 +19,12 @@ impl Writer<'_> {
 
     fn order_of(&self, body: ExprId, last: IndexId) -> Order {
         let (mut most, mut order) = (0, Order::Blocks);
-        let mut access = |mentioned: BTreeSet<IndexId>, along: bool| {
-            if mentioned.contains(&last) && mentioned.len() >= most {
-                let others = if mentioned.len() > most { Order::Blocks } else { order };
-                (most, order) = (mentioned.len(), if along { Order::Lanes } else { others });
+        let mut access = |mentioned: BTreeSet<IndexId>, along: bool, is_earlier: bool| {
+            // An earlier element counts as one without the index that decides.
+            let count = mentioned.len() - usize::from(is_earlier && mentioned.len() > 1);
+            if mentioned.contains(&last) && count >= most {
+                let others = if count > most { Order::Blocks } else { order };
+                (most, order) = (count, if along { Order::Lanes } else { others });
             }
         };
         let (mut pending, mut seen) = (vec![body], BTreeSet::new());
@@ -31,7 +33,7 @@ impl Writer<'_> {
                 continue;
             }
             if let Some((_, around)) = self.lets.get(&id) {
-                access(around.iter().copied().collect(), around.last() == Some(&last));
+                access(around.iter().copied().collect(), around.last() == Some(&last), false);
                 continue;
             }
             let kind = &self.checked.exprs[id].kind;
@@ -39,7 +41,8 @@ impl Writer<'_> {
                 let around = self.lets.get(array).map_or(&[][..], |(_, around)| around);
                 let subscripts = at.iter().flat_map(|subscript| self.free[subscript.value].iter());
                 let along = at.last().is_some_and(|subscript| self.free[subscript.value].contains(&last));
-                access(subscripts.chain(around).copied().collect(), along);
+                let is_earlier = matches!(self.checked.exprs[*array].kind, Kind::Earlier { .. });
+                access(subscripts.chain(around).copied().collect(), along, is_earlier);
             }
             self.checked.for_each_operand(kind, |operand| pending.push(operand));
         }
