@@ -332,10 +332,11 @@ pub fn follows(facts: &[Linear], choices: &[Choice], goal: &Linear) -> Proof {
 fn is_example(facts: &[Linear], choices: &[Choice], opposite: &Linear) -> bool {
     let holds = |form: &Linear| {
         let value = |(variable, coefficient): &(Variable, i128)| match variable {
-            Variable::Product(_) => coefficient * LARGE,
-            Variable::Index(_) | Variable::Opaque(_) => 0,
+            Variable::Product(_) => coefficient.checked_mul(LARGE),
+            Variable::Index(_) | Variable::Opaque(_) => Some(0),
         };
-        form.constant + form.terms.iter().map(value).sum::<i128>() >= 0
+        let sum = form.terms.iter().try_fold(form.constant, |sum, term| sum.checked_add(value(term)?));
+        sum.is_some_and(|sum| sum >= 0)
     };
     holds(opposite)
         && facts.iter().all(holds)
