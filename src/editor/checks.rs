@@ -16,7 +16,7 @@ use crate::{Errors, Loader, Source, boundary, limit};
 ///
 /// let checks = Checks::default();
 /// let (_, reports) = checks.reports("fn f(x: f32[n]) = sum(x)\nfn g(x: f32[n]) = y", None);
-/// assert_eq!(reports[0].message, "unknown name `y`");
+/// assert_eq!(reports[0].message, "there is no `y` here");
 /// let (_, reports) = checks.reports("fn f(x: f32[n]) = sum(x)\nfn g(x: f32[n]) = x", None);
 /// assert!(reports.is_empty());
 /// ```
