@@ -384,16 +384,25 @@ impl Writer<'_> {
         self.inside(|w| {
             w.opening(before)?;
             let sums = w.sums(rows.kind.reductions())?;
+            let alone = columns.is_empty();
             let (columns, down) = (w.range(l, columns), w.range(rows, &rows.dims));
-            w.comment(&format!("A block of {BLOCK} rows of a column for each thread."));
-            w.line(&format!("const long long columns = {}, rows = {};", columns.total, down.total));
+            let (of, total) = if alone { ("", "blocks") } else { (" of a column", "blocks * columns") };
+            w.comment(&format!("A block of {BLOCK} rows{of} for each thread."));
+            let columns_are = if alone { String::new() } else { format!("columns = {}, ", columns.total) };
+            w.line(&format!("const long long {columns_are}rows = {};", down.total));
             w.line(&format!("const long long blocks = (rows + {}) / {BLOCK};", BLOCK - 1));
             let head = format!(
-                "for (long long number = blockIdx.x * {threads}LL + threadIdx.x; number < blocks * columns; number += gridDim.x * {threads}LL)"
+                "for (long long number = blockIdx.x * {threads}LL + threadIdx.x; number < {total}; number += gridDim.x * {threads}LL)"
             );
             w.nested(&head, |w| {
-                w.line("const long long column = number % columns, first = number / columns * 256;");
-                w.unravel(&columns, "column");
+                if alone {
+                    w.line(&format!("const long long first = number * {BLOCK};"));
+                } else {
+                    w.line(&format!(
+                        "const long long column = number % columns, first = number / columns * {BLOCK};"
+                    ));
+                    w.unravel(&columns, "column");
+                }
                 w.block(first)?;
                 w.own(&sums);
                 let row = w.names.fresh("row");

@@ -40,6 +40,8 @@ fn kernels_read_like_their_source() {
         "fn main(x: f32[n]) = argmax(x)",
         // Blocks of rows, and a thread for each column.
         "fn main(x: f64[n, m]) = sum(x, axis = 0)",
+        // Blocks of elements across memory.
+        "fn main(x: f32[n, m]) = sum[i](x[i, 0])",
         // A thread alone: lanes, and a running sum.
         "fn main(x: f32[n, 5]) { let y[i, j] = sum[k <= j](x[i, k])\n let s[i] = sum(x[i])\n (y, s) }",
         // Chunks of a long running sum, with a block that relays what is before each.
