@@ -21,7 +21,7 @@
 //! | `transpose` | finds loops that load across memory, such as a transposition |
 //! | `strategies` | lays loops out on the units of a GPU |
 //! | `descend` | lets parts begin at the end of arrays, which is still in the cache |
-//! | `join` | lets the last block of a GPU join the results of chunks |
+//! | `join` | lets the last block of a GPU join the results of chunks or blocks |
 //! | `forms` | chooses which loops of a core run in vectors |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a

@@ -48,7 +48,7 @@
 //! | `access` | subscripts, slices, gathers |
 //! | `bounds` | that every access is inside: proved, required of the call, or checked at run time |
 //! | `facts` | the facts that hold where an access stands |
-//! | `alike` | which nodes have one value
+//! | `alike` | which nodes have one value |
 //! | `sound` | which functions of an edited text are known to be without errors |
 //! | `ranges` | how far sizes and indices reach, and which cannot wrap |
 //! | `prove` | linear integer inequalities |
