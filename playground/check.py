@@ -158,7 +158,8 @@ def reading(page):
     """The tree of the browser for screen readers has the roles and names of everything that is used."""
     session = page.context.new_cdp_session(page.page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
-    word = lambda node, field: node.get(field, {}).get("value", "")
+    # Some versions of the browser keep the space between a label and its control.
+    word = lambda node, field: node.get(field, {}).get("value", "").strip()
     found = {(word(node, "role"), word(node, "name")) for node in nodes if not node.get("ignored")}
     expected = [
         ("textbox", "Program"), ("combobox", "Example"), ("combobox", "Function"), ("combobox", "Machine"), ("button", "Run"),
