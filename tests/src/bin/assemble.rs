@@ -1,13 +1,14 @@
 //! Runs NVIDIA's assembler and disassembler on the PTX of every program in the repository:
 //! `assemble PTXAS NVDISASM [renew]`.
 //!
-//! Everything must assemble. Most programs are assembled for the devices where the text has all
-//! kernels; the examples also for the oldest. The code of kernels without `fma`, division and
-//! roots must have no fused multiply-add, which would round once where the language rounds
-//! twice. `tests/registers.txt` records the registers and spills of the examples: changes are
-//! printed, more spills are a failure, and `renew` rewrites the file.
+//! Everything must assemble. Many functions have kernels in common: each distinct kernel is
+//! assembled once, those of most programs for the devices where the text has all kernels, those
+//! of the examples also for the oldest. The code of kernels without `fma`, division and roots must
+//! have no fused multiply-add, which would round once where the language rounds twice.
+//! `tests/registers.txt` records the registers and spills of the examples: changes are printed,
+//! more spills are a failure, and `renew` rewrites the file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -15,20 +16,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backends::ptx::{self, Target};
 use compiler::pipeline::Options;
+use ir::checked::Checked;
 
 /// Folders of programs.
 const FOLDERS: [&str; 4] = ["examples", "tests/programs", "bench", "bench/gpu"];
-const TARGETS: [Target; 2] = [Target::Sm80, Target::Sm90a];
+const NEWEST: Target = Target::Sm90a;
+const TARGETS: [Target; 2] = [Target::Sm80, NEWEST];
 const SNAPSHOT: &str = "tests/registers.txt";
 /// Instructions for which the assembler may emit fused multiply-adds.
 const FUSED: [&str; 3] = ["fma.rn", "div.rn", "sqrt.rn"];
 
-/// A function's kernels, fused as the model judges.
-struct Text {
-    name: String,
+/// How the text of a kernel begins, up to its name.
+const ENTRY: &str = "\n.visible .entry ";
+/// The kernels of a module: the disassembler takes most of a second to start.
+const TOGETHER: usize = 16;
+
+/// A kernel of functions, fused as the model judges.
+struct Kernel {
+    /// From after its name on.
+    text: String,
+    /// The targets to assemble it for, each with how its modules begin.
+    targets: BTreeMap<Target, String>,
+    /// The first function that has it, and the examples that have it too, each with its name there.
+    places: Vec<String>,
     is_example: bool,
-    /// For each target.
-    ptx: [String; TARGETS.len()],
 }
 
 fn main() -> ExitCode {
@@ -40,16 +51,17 @@ fn main() -> ExitCode {
     let tools =
         Tools { ptxas: ptxas.into(), nvdisasm: nvdisasm.into(), folder: tempfile::tempdir().expect("a folder") };
     let renew = rest.iter().any(|word| word == "renew");
-    let mut texts = texts();
-    texts.retain(|text| text.is_example || !renew);
-    let mut faults = vec![];
+    let mut kernels = kernels();
+    kernels.retain(|kernel| kernel.is_example || !renew);
+    let (figures, mut faults) = tools.all(&kernels);
     let mut registers = String::new();
-    for (text, found) in texts.iter().zip(tools.all(&texts)) {
-        match found {
-            Ok(lines) if text.is_example => registers.extend(lines.iter().map(|line| format!("{line}\n"))),
-            Ok(_) => {}
-            Err(fault) => faults.push(fault),
-        }
+    for (number, kernel) in kernels.iter().enumerate().filter(|(_, kernel)| kernel.is_example) {
+        let of_kernel = TARGETS.iter().filter_map(|target| {
+            let figures = figures.get(&(number, *target))?;
+            Some(format!("{target} {figures}"))
+        });
+        let of_kernel: Vec<String> = of_kernel.collect();
+        registers += &format!("{}: {}\n", kernel.places.join(", "), of_kernel.join(", "));
     }
     if let Err(fault) = tools.finds_contraction() {
         faults.push(fault);
@@ -65,7 +77,7 @@ fn main() -> ExitCode {
             faults.extend(new_spills(&expected, &registers));
         }
     }
-    println!("{} modules for {}, {} faults", texts.len(), TARGETS.map(|t| t.to_string()).join(" and "), faults.len());
+    println!("{} kernels for {}, {} faults", kernels.len(), TARGETS.map(|t| t.to_string()).join(" and "), faults.len());
     faults.iter().for_each(|fault| println!("\n{fault}"));
     ExitCode::from(u8::from(!faults.is_empty()))
 }
@@ -74,9 +86,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Every function of every program as PTX.
-fn texts() -> Vec<Text> {
-    let mut texts = vec![];
+/// The distinct kernels of all functions of all programs.
+fn kernels() -> Vec<Kernel> {
+    let mut kernels: Vec<Kernel> = vec![];
+    // The number of each, by its text.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for folder in FOLDERS {
         let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
         let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -87,22 +101,44 @@ fn texts() -> Vec<Text> {
             let Ok(parsed) = grammar::parse(&source) else { continue };
             let Ok(functions) = compiler::check::check_all(&parsed) else { continue };
             let file = file.strip_prefix(root()).unwrap_or(&file).display().to_string();
+            let is_example = folder == "examples";
             for checked in functions {
-                let compiled = compiler::pipeline::compile(&checked, &Options::default());
-                let compiled = compiled.expect("programs of ours compile");
-                let scheduled = schedule::schedule(&compiled.program, schedule::Machine::PTX);
-                let scheduled = scheduled.expect("programs of ours compile");
-                let module = ptx::Module::compile(&scheduled).expect("programs of ours compile");
-                let name = format!("{file} {}", checked.name);
-                texts.push(Text {
-                    name,
-                    is_example: folder == "examples",
-                    ptx: TARGETS.map(|target| module.text(target)),
-                });
+                for ((name, text), mut targets) in kernels_of(&checked) {
+                    let place = format!("{file} {} {name}", checked.name);
+                    if let Some(number) = numbers.get(&text) {
+                        kernels[*number].places.extend(is_example.then_some(place));
+                        continue;
+                    }
+                    numbers.insert(text.clone(), kernels.len());
+                    targets.retain(|target, _| is_example || *target == NEWEST);
+                    kernels.push(Kernel { text, targets, places: vec![place], is_example });
+                }
             }
         }
     }
-    texts
+    kernels
+}
+
+/// The kernels of a function: the name and the rest of the text of each, the targets that have it,
+/// and how their modules begin.
+fn kernels_of(checked: &Checked) -> BTreeMap<(String, String), BTreeMap<Target, String>> {
+    let compiled = compiler::pipeline::compile(checked, &Options::default()).expect("programs of ours compile");
+    let scheduled = schedule::schedule(&compiled.program, schedule::Machine::PTX).expect("programs of ours compile");
+    let module = ptx::Module::compile(&scheduled).expect("programs of ours compile");
+    let mut kernels: BTreeMap<_, BTreeMap<Target, String>> = BTreeMap::new();
+    for target in TARGETS {
+        let text = module.text(target);
+        let mut parts = text.split(ENTRY);
+        let head = parts.next().unwrap_or_default();
+        let mut names = BTreeSet::new();
+        for kernel in parts {
+            let (name, rest) = kernel.split_once('(').expect("a kernel has parameters");
+            assert!(names.insert(name), "two kernels {name} in {}", checked.name);
+            let targets = kernels.entry((name.to_owned(), rest.to_owned())).or_default();
+            targets.insert(target, head.to_owned());
+        }
+    }
+    kernels
 }
 
 /// The lines of the snapshot that have changed, for people to look at.
@@ -117,10 +153,18 @@ fn new_spills(expected: &str, found: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.windows(2).filter(|pair| pair[1] == "bytes").filter_map(|pair| pair[0].parse::<u32>().ok()).sum()
     };
-    let kernel = |line: &'_ str| line.split(": ").next().unwrap_or_default().to_owned();
-    let before: BTreeMap<String, u32> = expected.lines().map(|line| (kernel(line), spilled(line))).collect();
-    let more = |line: &&str| spilled(line) > before.get(&kernel(line)).copied().unwrap_or(0);
+    fn places(line: &str) -> impl Iterator<Item = &str> {
+        line.split(": ").next().unwrap_or_default().split(", ")
+    }
+    let before: BTreeMap<&str, u32> =
+        expected.lines().flat_map(|line| places(line).map(move |place| (place, spilled(line)))).collect();
+    let more = |line: &&str| places(line).any(|place| spilled(line) > before.get(place).copied().unwrap_or(0));
     found.lines().filter(more).map(|line| format!("more is spilled than {SNAPSHOT} says: {line}")).collect()
+}
+
+/// Whether the assembler may emit fused multiply-adds for a kernel.
+fn is_fused(kernel: &Kernel) -> bool {
+    FUSED.iter().any(|fused| kernel.text.contains(fused))
 }
 
 struct Tools {
@@ -129,45 +173,60 @@ struct Tools {
     folder: tempfile::TempDir,
 }
 
+/// Some kernels for a target, each with its number.
+type Module<'k> = (Target, Vec<(usize, &'k Kernel)>);
+
+/// The figures of kernels, by number and target.
+type Figures = BTreeMap<(usize, Target), String>;
+
 impl Tools {
-    /// The results for each text, in order, computed on as many threads as the machine has.
-    fn all(&self, texts: &[Text]) -> Vec<Result<Vec<String>, String>> {
+    /// The figures of all kernels and the faults, computed on as many threads as the machine has.
+    fn all(&self, kernels: &[Kernel]) -> (Figures, Vec<String>) {
+        let mut modules: Vec<Module<'_>> = vec![];
+        for (target, fused) in TARGETS.into_iter().flat_map(|target| [(target, false), (target, true)]) {
+            let is_here = |kernel: &Kernel| kernel.targets.contains_key(&target) && is_fused(kernel) == fused;
+            let here: Vec<_> = kernels.iter().enumerate().filter(|(_, kernel)| is_here(kernel)).collect();
+            modules.extend(here.chunks(TOGETHER).map(|kernels| (target, kernels.to_vec())));
+        }
         let next = AtomicUsize::new(0);
-        let found = Mutex::new(BTreeMap::new());
+        let found = Mutex::new((Figures::new(), vec![]));
         std::thread::scope(|scope| {
             for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
                 scope.spawn(|| {
-                    while let at = next.fetch_add(1, Ordering::Relaxed)
-                        && let Some(text) = texts.get(at)
-                    {
-                        let result = self.one(at, text);
-                        found.lock().expect("no thread panics").insert(at, result);
+                    while let Some(module) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // If there is a fault, it is looked for in each kernel alone.
+                        let alone = || module.1.iter().map(|kernel| self.one(&(module.0, vec![*kernel]))).collect();
+                        let results: Vec<_> = self.one(module).map_or_else(|_| alone(), |figures| vec![Ok(figures)]);
+                        let (all, faults) = &mut *found.lock().expect("no thread panics");
+                        for result in results {
+                            match result {
+                                Ok(figures) => all.extend(figures),
+                                Err(fault) => faults.push(fault),
+                            }
+                        }
                     }
                 });
             }
         });
-        found.into_inner().expect("no thread panics").into_values().collect()
+        found.into_inner().expect("no thread panics")
     }
 
-    /// Registers and spills of each kernel of a text.
-    fn one(&self, number: usize, text: &Text) -> Result<Vec<String>, String> {
-        let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (target, ptx) in TARGETS.iter().zip(&text.ptx).skip(usize::from(!text.is_example)) {
-            let architecture = target.to_string();
-            let (log, cubin) = self.assemble(&number.to_string(), &architecture, ptx, &text.name)?;
-            for (kernel, figures) in figures(&log) {
-                lines.entry(kernel).or_default().push(format!("{architecture} {figures}"));
-            }
-            if !FUSED.iter().any(|fused| ptx.contains(fused))
-                && let Some(line) = self.contraction(&cubin)?
-            {
-                return Err(format!("{}, {architecture}: a product is rounded with the sum: {line}", text.name));
-            }
+    /// Registers and spills of each kernel of a module.
+    fn one(&self, (target, kernels): &Module<'_>) -> Result<Figures, String> {
+        let Some((first, kernel)) = kernels.first() else { return Ok(Figures::new()) };
+        let (place, architecture) = (&kernel.places[0], target.to_string());
+        let mut ptx = kernel.targets[target].clone();
+        for (number, kernel) in kernels {
+            ptx += &format!("{ENTRY}kernel{number}({}", kernel.text);
         }
-        Ok(lines
-            .into_iter()
-            .map(|(kernel, figures)| format!("{} {kernel}: {}", text.name, figures.join(", ")))
-            .collect())
+        let (log, cubin) = self.assemble(&first.to_string(), &architecture, &ptx, place)?;
+        if !is_fused(kernel)
+            && let Some(line) = self.contraction(&cubin)?
+        {
+            return Err(format!("{place}, {architecture}: a product is rounded with the sum: {line}"));
+        }
+        let number = |name: &str| name.strip_prefix("kernel")?.parse().ok();
+        Ok(figures(&log).into_iter().filter_map(|(name, figures)| Some(((number(&name)?, *target), figures))).collect())
     }
 
     fn assemble(&self, file: &str, architecture: &str, ptx: &str, name: &str) -> Result<(String, PathBuf), String> {

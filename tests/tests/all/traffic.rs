@@ -101,18 +101,18 @@ impl Tally {
         Ok(())
     }
 
-    /// Checks a program as lowered, as fused, and as fused by a coin.
-    fn hold_all(&mut self, checked: &Checked, inputs: &[ArrayRef<'_>], seed: u64) -> Result<(), String> {
-        let random = Options { policy: Policy::Random(seed), ..Options::default() };
-        for (n, options) in [Options::default(), random].into_iter().enumerate() {
-            let compiled = pipeline::compile(checked, &options).map_err(|e| e.to_string())?;
-            if n == 0 {
-                self.hold(&compiled.unfused, inputs)?;
-            }
-            self.hold(&compiled.program, inputs)?;
-        }
-        Ok(())
+    /// Compares for each of the programs.
+    fn hold_all(&mut self, programs: &[Program], inputs: &[ArrayRef<'_>]) -> Result<(), String> {
+        programs.iter().try_for_each(|program| self.hold(program, inputs))
     }
+}
+
+/// A program as lowered, as fused, and as fused by a coin.
+fn forms(checked: &Checked, seed: u64) -> Result<[Program; 3], String> {
+    let random = Options { policy: Policy::Random(seed), ..Options::default() };
+    let compile = |options| pipeline::compile(checked, &options).map_err(|e| e.to_string());
+    let (fused, random) = (compile(Options::default())?, compile(random)?);
+    Ok([fused.unfused, fused.program, random.program])
 }
 
 pub fn holds(count: &Count<u64>, found: u64) -> bool {
@@ -164,10 +164,11 @@ fn random_programs() {
     let result = TestRunner::new(config).run(&recipes(), |recipe| {
         let program = recipe.program();
         let Some(checked) = checked(&program.source, program.entry) else { return Ok(()) };
+        let forms = forms(&checked, program.data).map_err(TestCaseError::fail)?;
         for n in 0..CALLS {
             let call = program.call(n);
             let inputs: Vec<_> = call.inputs.iter().map(|(_, array)| Array::as_ref(array)).collect();
-            tally.borrow_mut().hold_all(&checked, &inputs, program.data).map_err(TestCaseError::fail)?;
+            tally.borrow_mut().hold_all(&forms, &inputs).map_err(TestCaseError::fail)?;
         }
         Ok(())
     });
@@ -192,7 +193,8 @@ fn examples() {
             let Some((function, inputs)) = call(&root, &source, command) else { continue };
             let inputs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
             let checked = checked(&source, &function).expect("the examples check");
-            tally.hold_all(&checked, &inputs, 1).unwrap_or_else(|why| panic!("{command}: {why}"));
+            let forms = forms(&checked, 1).expect("the examples compile");
+            tally.hold_all(&forms, &inputs).unwrap_or_else(|why| panic!("{command}: {why}"));
             count += 1;
         }
     }
