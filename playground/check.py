@@ -78,6 +78,10 @@ class Page:
         """The heading of the report that is shown."""
         return self.page.evaluate("document.querySelector('#report h1')?.textContent ?? ''")
 
+    def shows(self, name):
+        """Whether the report on a function is shown, and the check of the others has ended."""
+        return self.report() == name and self.is_answered()
+
     def kernels(self):
         """The kernels without fusion and with it, as the report says."""
         parts = "['.before', '.now'].map((part) => parseInt(document.querySelector('#report .figure').querySelector(part).textContent))"
@@ -110,22 +114,26 @@ def examples(page, programs):
     for name in programs:
         before = len(page.measures())
         page.page.select_option("#examples", name)
-        page.until(lambda: len(page.measures()) > before, f"the report on {name}")
+        page.until(lambda: len(page.measures()) > before and page.is_answered(), f"the report on {name}")
         assert not page.page.query_selector("#problems .error"), f"{name}: {page.read('problems')}"
     print(f"{len(programs)} examples have reports")
 
 
 def typing(page):
     page.program("fn twice(x: f32[n]) = 2 * x\n")
-    page.until(lambda: page.report() == "twice", "the report on what is typed")
+    page.until(lambda: page.shows("twice"), "the report on what is typed")
     assert page.ranges("keyword", "type", "number", "definition") == 4 and page.ranges("k0") == 1
     page.program("# ü, 𝄞\nfn twice(x: f32[n]) = 2 * (x\n")
     page.until(lambda: "E0010" in page.read("problems"), "the error")
     assert page.ranges("error") == 1 and page.read("source", "ariaInvalid") == "true"
     page.program("# ü, 𝄞\nfn thrice(x: f32[n]) = 3 * x\n")
-    page.until(lambda: page.report() == "thrice" and not page.read("problems"), "the report after the error")
+    page.until(lambda: page.shows("thrice") and not page.read("problems"), "the report after the error")
     placed = page.page.evaluate("[...CSS.highlights.get('definition')].map(String).join()")
     assert placed == "thrice", placed
+    # An error in another function keeps no report out.
+    page.program("fn thrice(x: f32[n]) = 3 * x + 1\nfn other(x: f32[n]) = y\n")
+    page.until(lambda: page.shows("thrice") and "`y`" in page.read("problems"), "the error in the other function")
+    assert page.kernels() == [2, 1] and page.ranges("k0") == 1, page.kernels()
 
 
 def keys(page):
@@ -147,7 +155,7 @@ def keys(page):
     for _ in range(2):
         keyboard.press("Control+z")
     assert page.read("source", "value") == text, page.read("source", "value")
-    page.until(lambda: page.report() == "f", "the report on what is typed")
+    page.until(lambda: page.shows("f"), "the report on what is typed")
     assert page.read("paper") == text + "\n"
     keyboard.press("Escape")
     keyboard.press("Tab")
@@ -199,7 +207,7 @@ def walking(page):
 
 def texts(page):
     page.program("fn loss(w: f32[n], x: f32[n]) = sum(w * w * x)\n")
-    page.until(lambda: page.report() == "loss", "the report")
+    page.until(lambda: page.shows("loss"), "the report")
     page.tab("schedule")
     page.until(lambda: "loss" in page.read("text"), "the schedule")
     page.tab("derivative")
@@ -215,7 +223,7 @@ def texts(page):
 
 def results(page):
     page.program("fn squares(x: f32[n], by: f32) = x * x * by\n")
-    page.until(lambda: page.report() == "squares", "the report")
+    page.until(lambda: page.shows("squares"), "the report")
     page.page.fill("#sizes input[name=n]", "3")
     page.page.fill("#arguments input[name=x]", "[1, 2, 3]")
     page.page.fill("#arguments input[name=by]", "2")
@@ -248,7 +256,7 @@ def files(page):
     """A picture that is dropped in, a table, and an array."""
     page.tab("report")
     page.program("fn dark(image: u8[h, w, 3]) { let y[i, j, c] = image[i, j, c] / 2\n y }\n")
-    page.until(lambda: page.report() == "dark", "the report")
+    page.until(lambda: page.shows("dark"), "the report")
     image = Image.new("RGB", (20, 10), (100, 50, 200))
     data = io.BytesIO()
     image.save(data, "png")
@@ -267,7 +275,7 @@ def files(page):
     assert "[0, 1]: 50, 25, 100" in page.read("results"), page.read("results")
     page.tab("report")
     page.program("fn total(x: f64[n, m]) = sum(x)\n")
-    page.until(lambda: page.report() == "total", "the report")
+    page.until(lambda: page.shows("total"), "the report")
     file = page.page.locator("#arguments input[type=file]")
     file.set_input_files({"name": "t.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n3,4.5\n"})
     page.until(lambda: page.page.evaluate("document.querySelector('#sizes input[name=n]').value") == "2", "the size of the table")
@@ -278,7 +286,7 @@ def files(page):
 
 def stopping(page):
     page.program(ENDLESS)
-    page.until(lambda: page.report() == "main", "the report on the endless loop")
+    page.until(lambda: page.shows("main"), "the report on the endless loop")
     page.page.click("#run")
     time.sleep(0.5)
     assert not page.is_answered()
@@ -288,7 +296,7 @@ def stopping(page):
     time.sleep(0.5)
     page.tab("report")
     page.program("fn after(x: f32[n]) = x + 1\n")
-    page.until(lambda: page.report() == "after", "the report after an endless loop")
+    page.until(lambda: page.shows("after"), "the report after an endless loop")
 
 
 def touring(page, steps):
@@ -318,12 +326,12 @@ def link(page):
 def links(page, browser, address):
     text = "fn linked(x: f32[n]) = x - 1\n"
     page.program(text)
-    page.until(lambda: page.report() == "linked", "the report on a program to link to")
+    page.until(lambda: page.shows("linked"), "the report on a program to link to")
     other = Page(browser, link(page))
-    other.until(lambda: other.report() == "linked", "the report on a linked program")
+    other.until(lambda: other.shows("linked"), "the report on a linked program")
     assert other.read("source", "value") == text
     strange = Page(browser, f"{address}#%3Cscript%3E")
-    strange.until(lambda: strange.report() == "main", "the first program under a link that is none")
+    strange.until(lambda: strange.shows("main"), "the first program under a link that is none")
     for name, program in HOSTILE.items():
         page.program(program)
         page.until(page.is_answered, f"an answer to {name}")
@@ -333,7 +341,7 @@ def links(page, browser, address):
         assert "taken" not in strange.page.title()
         assert not strange.page.query_selector("#work img, #work script")
         strange.program("fn calm(x: f32[n]) = x\n")
-        strange.until(lambda: strange.report() == "calm", f"a report after {name}")
+        strange.until(lambda: strange.shows("calm"), f"a report after {name}")
     return [other, strange]
 
 
@@ -348,9 +356,9 @@ def offline(browser, address, server):
     page.page.reload()
     is_shown(page)
     page.program("fn alone(x: f32[n]) = x\n")
-    page.until(lambda: page.report() == "alone", "a report without a network")
+    page.until(lambda: page.shows("alone"), "a report without a network")
     page.page.select_option("#examples", "softmax")
-    page.until(lambda: page.report() == "softmax_rows", "an example without a network")
+    page.until(lambda: page.shows("softmax_rows"), "an example without a network")
     return [page]
 
 
@@ -386,7 +394,7 @@ def screenshots(browser, address, folder):
     page.page.select_option("#examples", "pictures")
     page.until(lambda: page.report() and page.is_answered(), "the report")
     page.page.select_option("#functions", "mandelbrot")
-    page.until(lambda: page.report() == "mandelbrot", "the report")
+    page.until(lambda: page.shows("mandelbrot"), "the report")
     for name, value in {"height": 320, "width": 384, "limit": 60}.items():
         page.page.fill(f"#arguments input[name={name}]", str(value))
     page.page.click("#run")

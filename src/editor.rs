@@ -13,7 +13,7 @@ use ir::checked::Checked;
 
 use crate::link::link_uses;
 #[cfg(feature = "reports")]
-use crate::{Explanation, Options};
+use crate::{CompileError, ExplainError, Explanation, Options};
 use crate::{Loader, Signature, Source, boundary};
 
 mod checks;
@@ -203,22 +203,33 @@ impl Names {
 
     /// All names in the functions of the text.
     pub fn all(&self) -> Vec<Occurrence> {
-        let mut all: Vec<Occurrence> =
-            self.file.own().flat_map(|function| grammar::occurrences(&self.file, function)).collect();
+        self.inside(self.file.own()).collect()
+    }
+
+    /// The names in one of the functions of the text.
+    pub fn within(&self, function: &Declared) -> Vec<Occurrence> {
+        let is_it = |one: &&Function| bytes(one.name.span) == function.at;
+        self.file.own().filter(is_it).flat_map(|function| grammar::occurrences(&self.file, function)).collect()
+    }
+
+    /// The name at a byte of the text, or right before it.
+    pub fn at(&self, at: usize) -> Option<Occurrence> {
+        let is_there = |span: Span| (span.start as usize..=span.end as usize).contains(&at);
+        let near = self.file.own().filter(|function| is_there(function.span));
+        self.inside(near).find(|one| is_there(one.span))
+    }
+
+    /// The names in some functions of the text, and those that it picks from files.
+    fn inside<'a>(&'a self, functions: impl Iterator<Item = &'a Function>) -> impl Iterator<Item = Occurrence> {
         let picks = self.file.modules.get(ModuleId::PROGRAM).into_iter().flat_map(|module| &module.uses);
-        all.extend(picks.flat_map(|one| &one.names).map(|name| Occurrence {
+        let picked = picks.flat_map(|one| &one.names).map(|name| Occurrence {
             text: name.text.clone(),
             span: name.span,
             role: Role::Function,
             declared: None,
             is_use: false,
-        }));
-        all
-    }
-
-    /// The name at a byte of the text, or right before it.
-    pub fn at(&self, at: usize) -> Option<Occurrence> {
-        self.all().into_iter().find(|one| (one.span.start as usize..=one.span.end as usize).contains(&at))
+        });
+        functions.flat_map(|function| grammar::occurrences(&self.file, function)).chain(picked)
     }
 
     /// Where a name is declared: a range of [`Names::source`]. `None` for those of the language.
@@ -256,16 +267,29 @@ impl Names {
         checked
     }
 
-    /// The report on a function of the program, for its formulas; `None` if the function has
-    /// errors, whatever others have.
+    /// The report on a function of the program, as [`explain`](crate::Function::explain) gives it;
+    /// `None` if the function has errors, whatever others have.
+    ///
+    /// ```
+    /// use fuseloop::Options;
+    /// use fuseloop::editor::Names;
+    ///
+    /// let names = Names::new("fn f(x: f32[n]) = sum(x)\nfn g(x: f32[n]) = y", None);
+    /// let explained = names.explain("f", &Options::default(), &[("n", 10)]).expect("no error is in it");
+    /// assert_eq!(explained?.kernels_after(), 1);
+    /// assert!(names.explain("g", &Options::default(), &[]).is_none());
+    /// # Ok::<(), fuseloop::ExplainError>(())
+    /// ```
     #[cfg(feature = "reports")]
-    pub fn explain(&self, name: &str) -> Option<Explanation> {
+    pub fn explain(
+        &self,
+        name: &str,
+        options: &Options,
+        sizes: &[(&str, i64)],
+    ) -> Option<Result<Explanation, ExplainError>> {
         let checked = self.checked(name)?;
-        let explain = || {
-            let source = Arc::clone(&self.source);
-            Explanation::new(source, &checked, &Options::default(), &[]).map_err(|_| ())
-        };
-        boundary::enter(|_| (), explain).ok()
+        let fault = |message| ExplainError::Compile(CompileError::fault(message));
+        Some(boundary::enter(fault, || Explanation::new(Arc::clone(&self.source), &checked, options, sizes)))
     }
 
     /// The function of the text that a place is in.

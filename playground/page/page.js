@@ -31,6 +31,8 @@ const tabs = [...$("tabs").children];
 let want = "report";
 let changed = 0;
 let lasted = Infinity;
+// The reasons why there is no report.
+let refused = [];
 
 function request(kind) {
   return {
@@ -43,11 +45,17 @@ function request(kind) {
   };
 }
 
-// Asks for what is to be shown, and shows it. Results are only asked for by hand.
-function edited() {
-  changed = performance.now();
+// Asks for what is to be shown, and shows it. Results are only asked for by hand. A report does
+// not wait for the errors in other functions.
+async function edited() {
+  const begin = performance.now();
+  changed = begin;
+  refused = [];
   $("status").value = "";
-  ask(want === "results" ? "check" : want);
+  if (want !== "report") return ask(want === "results" ? "check" : want);
+  const name = $("functions").value;
+  const isLast = (answer) => answer && begin === changed && want === "report";
+  if (isLast(await ask("report")) && isLast(await ask("check")) && name && name !== $("functions").value) ask("report");
 }
 
 function run() {
@@ -67,34 +75,36 @@ async function ask(kind) {
   $("stop").disabled = false;
   const answer = await asked;
   $("stop").disabled = !compiler.isBusy;
-  if (!answer) return;
+  if (!answer) return null;
   show(answer, kind);
-  if (kind === "report") {
+  if (kind === "report" && answer.lines?.some(({ type }) => type === "page")) {
     // In the next frame it is on the screen.
     const note = () => performance.measure("report", { start: begin, end: performance.now(), detail: answer.time });
     requestAnimationFrame(() => setTimeout(note));
   }
+  return answer;
 }
 
 function show(answer, kind) {
-  if (answer.failure) {
-    return problems([{ severity: "error", message: `The compiler failed: ${answer.failure}`, spans: [] }]);
-  }
-  const of = (type) => answer.lines.filter((line) => line.type === type);
+  const { failure, lines = [] } = answer;
+  const of = (type) => lines.filter((line) => line.type === type);
   const [words, about, machines, page, shades] = ["words", "function", "machines", "page", "shades"].map((type) => of(type)[0]);
-  const wrong = of("diagnostic");
+  const failed = { severity: "error", message: `The compiler failed: ${failure}`, spans: [] };
+  const wrong = failure ? [failed] : of("diagnostic");
   const at = characters(editor.text);
   const spans = (list) => list.map(([from, to]) => [at(from), at(to)]);
   if (words) {
     const classes = Map.groupBy(words.words, ([, , name]) => name);
     editor.paint(WORDS.map((name) => [name, spans(classes.get(name) ?? [])]));
   }
-  problems(wrong, at);
+  if (kind === "report") refused = wrong;
+  else problems([...refused, ...wrong], at);
   if (about) functions(of("signature"), about);
   if (machines && !$("machines").length) options($("machines"), machines.names);
-  $("time").textContent = `${answer.time.toFixed(0)} ms`;
+  if (kind === want) $("time").textContent = `${answer.time.toFixed(0)} ms`;
   if (kind === "results") lasted = answer.time;
   if (kind !== want || wrong.some(({ severity }) => severity === "error")) return;
+  if (kind === "report" && !page) return;
   editor.paint(shaded((shades?.shades ?? []).map(([from, to, kernel]) => [at(from), at(to), kernel]), editor.text.length));
   if (page) report(page.html);
   const [text] = of("text");

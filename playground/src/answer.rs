@@ -13,10 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use fuseloop::editor::{Class, words};
+use fuseloop::editor::{Class, Names, words};
 use fuseloop::values::{self, Value};
 use fuseloop::{
-    Array, Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Slot, Source, Style, json, print,
+    Array, Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Signature, Slot, Source, Style, json,
+    print,
 };
 use serde_json::json as object;
 
@@ -37,22 +38,31 @@ struct Failed(Vec<String>);
 /// The lines of the answer to a request.
 pub(crate) fn lines(request: &Request) -> Vec<String> {
     let source = Source::new("program", request.source.as_str());
-    if request.want == Want::Format {
-        return match fuseloop::format(source) {
+    match request.want {
+        Want::Format => match fuseloop::format(source) {
             Ok(text) => vec![line("text", &text)],
             Err(errors) => diagnostics(&errors),
-        };
+        },
+        // Of the other functions nothing is checked for it.
+        Want::Report => {
+            let report = report(&Names::new(source, None), request).unwrap_or_else(|Failed(lines)| lines);
+            [vec![coloured(&request.source)], report].concat()
+        }
+        Want::Check | Want::Results | Want::Nests | Want::Schedule | Want::Derivative => {
+            [vec![coloured(&request.source)], of_program(source, request)].concat()
+        }
     }
-    let mut lines = vec![coloured(&request.source)];
+}
+
+/// The errors or warnings of a program, and the lines about one of its functions.
+fn of_program(source: Source, request: &Request) -> Vec<String> {
     let program = match Program::parse(source) {
         Ok(program) => program,
-        Err(errors) => {
-            lines.extend(diagnostics(&errors));
-            return lines;
-        }
+        Err(errors) => return diagnostics(&errors),
     };
     let warnings = program.warnings();
-    lines.extend(warnings.reports().map(|report| json::diagnostic(Some(warnings.source()), &report)));
+    let mut lines: Vec<String> =
+        warnings.reports().map(|report| json::diagnostic(Some(warnings.source()), &report)).collect();
     lines.extend(program.functions().map(json::signature));
     lines.extend(of_function(&program, request).unwrap_or_else(|Failed(lines)| lines));
     lines
@@ -89,54 +99,61 @@ fn of_function(program: &Program, request: &Request) -> Result<Vec<String>, Fail
     let Some(function) = named.or_else(|| program.main().ok()).or_else(last) else {
         return Err(said("the program has no function"));
     };
-    let sizes = sizes(&function, request);
-    let name = &function.signature().name;
-    let about = object!({ "type": "function", "name": name, "sizes": sizes }).to_string();
-    let options = Options { device: Device::Interp, max_memory: Some(MAX_MEMORY), ..Options::default() };
+    let signature = function.signature();
+    let about = object!({ "type": "function", "name": signature.name, "sizes": sizes(signature, request) }).to_string();
+    let options = options();
     let emit = |emit| {
         let text = function.emit(&options, emit);
         text.map(|text| vec![line("text", &text)]).map_err(|error| refused(error.source(), &error.report()))
     };
     let answer = match request.want {
-        Want::Report => report(&function, &options, &sizes, request.machine.as_deref()),
         Want::Results => results(&function, &options, request),
         Want::Nests => emit(Emit::Ir),
         Want::Schedule => emit(Emit::Schedule),
-        Want::Derivative => Ok(vec![line("text", &derivative(&request.source, name))]),
-        Want::Check | Want::Format => Ok(vec![]),
+        Want::Derivative => Ok(vec![line("text", &derivative(&request.source, &signature.name))]),
+        Want::Check | Want::Report | Want::Format => Ok(vec![]),
     };
     let mut lines = vec![about];
     lines.extend(answer.unwrap_or_else(|Failed(lines)| lines));
     Ok(lines)
 }
 
+fn options() -> Options {
+    Options { device: Device::Interp, max_memory: Some(MAX_MEMORY), ..Options::default() }
+}
+
 /// The sizes of a function: names in the shapes of its parameters, in their order.
-fn sizes<'f>(function: &Function<'f>, request: &Request) -> Vec<(&'f str, Option<i64>)> {
-    let lengths = function.signature().params.iter().flat_map(|param| &param.shape);
+fn sizes<'f>(signature: &'f Signature, request: &Request) -> Vec<(&'f str, Option<i64>)> {
+    let lengths = signature.params.iter().flat_map(|param| &param.shape);
     let words = lengths.flat_map(|length| length.split(|c: char| !c.is_alphanumeric() && c != '_'));
     let mut known = BTreeSet::new();
     let names = words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_') && known.insert(*word));
     names.map(|name| (name, request.sizes.get(name).copied().unwrap_or(Some(LENGTH)))).collect()
 }
 
-/// The report on fusion.
-fn report(
-    function: &Function<'_>,
-    options: &Options,
-    sizes: &[(&str, Option<i64>)],
-    machine: Option<&str>,
-) -> Result<Vec<String>, Failed> {
-    let given: Vec<(&str, i64)> = sizes.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
-    let explained = match function.explain(options, &given) {
+/// The report on the function that is asked about: nothing, if that has errors or is not there.
+fn report(names: &Names, request: &Request) -> Result<Vec<String>, Failed> {
+    let all: Vec<String> = names.functions().map(|function| function.name).collect();
+    let main = || all.iter().find(|name| *name == "main").or(all.last());
+    let Some((name, signature)) =
+        request.function.as_ref().or_else(main).and_then(|name| Some((name, names.signature(name)?)))
+    else {
+        return Ok(vec![]);
+    };
+    let given: Vec<(&str, i64)> =
+        sizes(&signature, request).into_iter().filter_map(|(name, length)| Some((name, length?))).collect();
+    let explain = |sizes: &[(&str, i64)]| names.explain(name, &options(), sizes);
+    let explained = match explain(&given) {
         // Without sizes there are formulas.
-        Err(ExplainError::Sizes { .. } | ExplainError::UnknownSize { .. }) => function.explain(options, &[]),
+        Some(Err(ExplainError::Sizes { .. } | ExplainError::UnknownSize { .. })) => explain(&[]),
         explained => explained,
     };
+    let Some(explained) = explained else { return Ok(vec![]) };
     let explained = explained.map_err(|error| match error {
         ExplainError::Compile(error) => refused(error.source(), &error.report()),
         error => said(&error.to_string()),
     })?;
-    let explanation = explained.with_roof(machines::roof(machine));
+    let explanation = explained.with_roof(machines::roof(request.machine.as_deref()));
     let shades: Vec<_> = explanation.shades().iter().map(|shade| (shade.start, shade.end, shade.kernel)).collect();
     Ok(vec![
         object!({ "type": "machines", "names": machines::names() }).to_string(),

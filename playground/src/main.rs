@@ -4,9 +4,12 @@
 //! The page runs it as a WASI command, from the start for each request. So no request sees memory
 //! of another one, and one that fails, or that is stopped, ends nothing else.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod answer;
+#[cfg(any(test, target_family = "wasm"))]
+#[allow(unsafe_code)]
+mod blocks;
 mod machines;
 
 use std::collections::BTreeMap;
@@ -17,7 +20,7 @@ use serde::Deserialize;
 /// Compiling allocates much, and the allocator of the standard library is slow there.
 #[cfg(target_family = "wasm")]
 #[global_allocator]
-static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();
+static ALLOCATOR: blocks::Blocks<rlsf::SmallGlobalTlsf> = blocks::Blocks::new(rlsf::SmallGlobalTlsf::new());
 
 /// A request of the page.
 #[derive(Debug, Deserialize)]
@@ -39,7 +42,8 @@ struct Request {
     want: Want,
 }
 
-/// A kind of answer. Errors and warnings come with each.
+/// A kind of answer. Errors and warnings come with each but the report, which does not wait for
+/// the check of other functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Want {

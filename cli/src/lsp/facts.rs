@@ -2,12 +2,12 @@
 //! they are, wherever they move.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use fuseloop::editor::{Declared, Hint, Names, Occurrence, Role};
-use fuseloop::{Placed, Wait};
+use fuseloop::editor::{Declared, Hint, Names, Role};
+use fuseloop::{Options, Placed, Wait};
 
 /// The most functions that are remembered.
 const MAX_KNOWN: usize = 1000;
@@ -30,9 +30,9 @@ pub struct Facts {
 pub struct Known(RefCell<BTreeMap<String, Rc<Facts>>>);
 
 impl Known {
-    /// The facts about a function of a text; `all` are the names of the text.
-    pub fn of(&self, names: &Names, all: &[Occurrence], function: &Declared) -> Rc<Facts> {
-        let key = reason(names, all, function);
+    /// The facts about a function of a text.
+    pub fn of(&self, names: &Names, function: &Declared) -> Rc<Facts> {
+        let key = reason(names, function);
         if let Some(known) = self.0.borrow().get(&key) {
             return Rc::clone(known);
         }
@@ -48,12 +48,12 @@ impl Known {
 
 /// The text that the facts about a function follow from: its own, or all of the program if it calls
 /// another function, since what is where in that counts.
-fn reason(names: &Names, all: &[Occurrence], function: &Declared) -> String {
+fn reason(names: &Names, function: &Declared) -> String {
     let source = names.source().text.as_str();
     let own = source.get(function.bytes.clone()).unwrap_or_default();
-    let calls = |name: &str| name != function.name && names.function(name).is_some();
-    let inside = |one: &Occurrence| function.bytes.contains(&(one.span.start as usize));
-    match all.iter().any(|one| one.role == Role::Function && inside(one) && calls(&one.text)) {
+    let called = names.within(function).into_iter().filter(|one| one.role == Role::Function);
+    let called: BTreeSet<String> = called.map(|one| one.text).filter(|name| *name != function.name).collect();
+    match called.iter().any(|name| names.function(name).is_some()) {
         true => format!("{}\n{source}", function.name),
         false => own.to_owned(),
     }
@@ -65,7 +65,8 @@ fn find(names: &Names, function: &Declared) -> Facts {
     let moved = |place: &Range<usize>| moved(place).map(|(start, end)| start..end);
     let hints = names.hints(&function.name).into_iter();
     let hints = hints.map(|hint| Hint { at: hint.at.saturating_sub(start), ..hint }).collect();
-    let Some(explanation) = names.explain(&function.name) else { return Facts { hints, ..Facts::default() } };
+    let explained = names.explain(&function.name, &Options::default(), &[]);
+    let Some(Ok(explanation)) = explained else { return Facts { hints, ..Facts::default() } };
     let within = |place: &Range<usize>| place.end <= function.bytes.end;
     let mut kernels = explanation.kernels();
     for kernel in &mut kernels {

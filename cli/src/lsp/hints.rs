@@ -15,10 +15,9 @@ pub fn of(documents: &Documents, document: &Document, range: lsp_types::Range) -
     let wanted = document.lines.bytes(&document.text, range);
     let names = documents.names(document);
     let touched = names.functions().filter(|f| f.bytes.start <= wanted.end && wanted.start <= f.bytes.end);
-    let all = names.all();
     let mut hints = vec![];
     for function in touched {
-        let facts = documents.facts.of(&names, &all, &function);
+        let facts = documents.facts.of(&names, &function);
         let start = function.bytes.start;
         for hint in &facts.hints {
             let kind = match hint.kind {

@@ -51,7 +51,7 @@ fn role(role: Role) -> &'static str {
 /// The facts about a function of the text.
 fn facts(documents: &Documents, names: &Names, name: &str) -> Option<Rc<Facts>> {
     let function = names.functions().find(|function| function.name == name)?;
-    Some(documents.facts.of(names, &names.all(), &function))
+    Some(documents.facts.of(names, &function))
 }
 
 /// The kernel that computes a `let`, and the conditions on calls that come from it.

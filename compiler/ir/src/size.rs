@@ -64,10 +64,13 @@ pub(crate) fn copy_of<T>(elements: &SmallVec<[T; 1]>, copy: impl Fn(&T) -> T) ->
     }
 }
 
+fn copy_of_term((product, coefficient): &(Product, i64)) -> (Product, i64) {
+    (copy_of(product, Atom::clone), *coefficient)
+}
+
 impl Clone for Size {
     fn clone(&self) -> Size {
-        let term = |(product, coefficient): &(Product, i64)| (copy_of(product, Atom::clone), *coefficient);
-        Size { terms: copy_of(&self.terms, term) }
+        Size { terms: copy_of(&self.terms, copy_of_term) }
     }
 }
 
@@ -289,6 +292,18 @@ impl Size {
         Display { size: self, name }
     }
 
+    /// The multiple by a number: its products stay as they are, and in order.
+    fn scaled(mut self, by: i64) -> Size {
+        let mut exact = true;
+        for (_, coefficient) in &mut self.terms {
+            let (wrapped, overflows) = coefficient.overflowing_mul(by);
+            exact &= !overflows;
+            *coefficient = wrapped;
+        }
+        self.terms.retain(|(_, coefficient)| *coefficient != 0);
+        if exact { self } else { Size::overflow(self) }
+    }
+
     fn from_sum(mut terms: Terms) -> Size {
         terms.sort_by(|a, b| a.0.cmp(&b.0));
         let mut merged = Terms::with_capacity(terms.len());
@@ -336,7 +351,7 @@ impl Add for &Size {
         {
             return Size::constant(sum);
         }
-        Size::from_sum(self.terms.iter().chain(&other.terms).cloned().collect())
+        Size::from_sum(self.terms.iter().chain(&other.terms).map(copy_of_term).collect())
     }
 }
 
@@ -360,6 +375,8 @@ impl Mul for &Size {
         match (self.as_constant(), other.as_constant()) {
             (Some(1), _) => return other.clone(),
             (_, Some(1)) => return self.clone(),
+            (Some(by), _) => return other.clone().scaled(by),
+            (_, Some(by)) => return self.clone().scaled(by),
             _ => {}
         }
         let mut terms = Terms::with_capacity(self.terms.len() * other.terms.len());
