@@ -5,6 +5,7 @@ With `--times`, prints the milliseconds from an edit to the report for each exam
 With `--screenshots DOCS`, writes the pictures of the documentation there."""
 
 import argparse
+import base64
 import functools
 import gzip
 import http.server
@@ -14,6 +15,7 @@ import pathlib
 import statistics
 import threading
 import time
+import zlib
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -332,6 +334,10 @@ def links(page, browser, address):
     assert other.read("source", "value") == text
     strange = Page(browser, f"{address}#%3Cscript%3E")
     strange.until(lambda: strange.shows("main"), "the first program under a link that is none")
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = base64.urlsafe_b64encode(packer.compress(b" " * 200_000_000) + packer.flush()).decode().rstrip("=")
+    large = Page(browser, f"{address}#{packed}")
+    large.until(lambda: large.shows("main"), "the first program under a link to one that is too long")
     for name, program in HOSTILE.items():
         page.program(program)
         page.until(page.is_answered, f"an answer to {name}")
@@ -342,7 +348,7 @@ def links(page, browser, address):
         assert not strange.page.query_selector("#work img, #work script")
         strange.program("fn calm(x: f32[n]) = x\n")
         strange.until(lambda: strange.shows("calm"), f"a report after {name}")
-    return [other, strange]
+    return [other, strange, large]
 
 
 def offline(browser, address, server):

@@ -1,7 +1,18 @@
 // Programs in addresses: compressed, in the base 64 of addresses.
 
+// The bytes of the longest program that the compiler reads. A short address can hold far more.
+const MOST = 1 << 24;
+
 async function through(stream, bytes) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+  let length = 0;
+  const limit = new TransformStream({
+    transform: (part, controller) => {
+      length += part.length;
+      if (length > MOST) controller.error(new RangeError("the program is too long"));
+      else controller.enqueue(part);
+    },
+  });
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream).pipeThrough(limit)).arrayBuffer());
 }
 
 export async function encoded(text) {

@@ -210,6 +210,8 @@ $("format").addEventListener("click", async () => {
   const answer = await compiler.ask(request("format"));
   const [line] = answer?.lines ?? [];
   if (line?.type === "text" && line.text !== editor.text) editor.replace(0, editor.text.length, line.text);
+  // It may have taken the place of a request that waited.
+  else edited();
 });
 $("share").addEventListener("click", async () => {
   location.hash = await encoded(editor.text);

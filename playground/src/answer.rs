@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use fuseloop::editor::{Class, Names, words};
 use fuseloop::values::{self, Value};
 use fuseloop::{
-    Array, Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Signature, Slot, Source, Style, json,
-    print,
+    Array, Device, Emit, Errors, ExplainError, Function, Options, Program, Report, Signature, Slot, Source, Style,
+    json, print,
 };
 use serde_json::json as object;
 

@@ -25,11 +25,9 @@ pub fn of(names: &Names, document: &Document, position: Position) -> Vec<Complet
         }
     };
     let inside = names.functions().find(|function| function.bytes.start <= at && at <= function.bytes.end);
-    for one in names.all().iter().filter(|one| one.role != Role::Function) {
-        let place = one.span.start as usize;
-        if inside.as_ref().is_some_and(|function| function.bytes.contains(&place)) && place < at {
-            add(&one.text, CompletionItemKind::VARIABLE, None, "");
-        }
+    let near = inside.iter().flat_map(|function| names.within(function));
+    for one in near.filter(|one| one.role != Role::Function && (one.span.start as usize) < at) {
+        add(&one.text, CompletionItemKind::VARIABLE, None, "");
     }
     for function in names.callable() {
         add(&function.name, CompletionItemKind::FUNCTION, Some(function.signature), &function.comment);

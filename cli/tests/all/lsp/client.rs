@@ -12,6 +12,8 @@ pub struct Client {
     next: i64,
     /// The notifications that came before the last answer.
     pub noticed: Vec<Value>,
+    /// All messages of both sides, a line each, if they are to be kept.
+    pub transcript: Option<String>,
 }
 
 impl Client {
@@ -20,7 +22,7 @@ impl Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fuseloop"));
         let mut child = command.arg("lsp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Client { child, input, output, next: 1, noticed: vec![] }
+        Client { child, input, output, next: 1, noticed: vec![], transcript: None }
     }
 
     /// Starts the server and initializes it.
@@ -41,8 +43,13 @@ impl Client {
         self.input.flush().unwrap();
     }
 
+    fn note(&mut self, side: &str, text: &str) {
+        self.transcript.iter_mut().for_each(|all| *all += &format!("{side} {text}\n"));
+    }
+
     /// Sends a text as the content of a message.
     pub fn content(&mut self, text: &str) {
+        self.note("editor:", text);
         self.raw(format!("Content-Length: {}\r\n\r\n{text}", text.len()).as_bytes());
     }
 
@@ -71,6 +78,7 @@ impl Client {
         }
         let mut content = vec![0; length];
         self.output.read_exact(&mut content).unwrap();
+        self.note("server:", std::str::from_utf8(&content).unwrap());
         serde_json::from_slice(&content).unwrap()
     }
 

@@ -43,6 +43,32 @@ fn a_conversation_begins_and_ends() {
     assert_eq!(abrupt.ended(), Some(1), "`exit` without `shutdown`");
 }
 
+/// All that an editor and the server say to each other, from the beginning to the end.
+#[test]
+fn a_conversation_as_a_transcript() {
+    let mut client = Client::silent();
+    client.transcript = Some(String::new());
+    client.request("initialize", json!({ "capabilities": {} }));
+    client.notify("initialized", json!({}));
+    client.open(URI, "fn share(x: f32[n]) = x / summ(x)\n");
+    let found = client.diagnostics(URI);
+    let word = range((0, 26), (0, 30));
+    let context = json!({ "diagnostics": found });
+    client.request("textDocument/codeAction", json!({ "textDocument": document(), "range": word, "context": context }));
+    let change = json!({ "range": word, "text": "sum" });
+    let changed = json!({ "uri": URI, "version": 2 });
+    client.notify("textDocument/didChange", json!({ "textDocument": changed, "contentChanges": [change] }));
+    client.diagnostics(URI);
+    let all = range((0, 0), (1, 0));
+    client.request("textDocument/hover", json!({ "textDocument": document(), "position": at(0, 4) }));
+    client.request("textDocument/inlayHint", json!({ "textDocument": document(), "range": all }));
+    client.request("shutdown", Value::Null);
+    client.notify("exit", Value::Null);
+    let transcript = client.transcript.take().unwrap_or_default();
+    assert_eq!(client.ended(), Some(0));
+    insta::assert_snapshot!(transcript);
+}
+
 #[test]
 fn diagnostics_have_their_places_in_utf_16() {
     let mut client = Client::new();
