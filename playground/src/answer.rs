@@ -11,6 +11,8 @@
 //! | `text` | `text`: nests, a schedule, a derivative, or the program in the one style |
 //! | `printed` | a result as text: `name`, `dtype`, `shape`, `text`, and the `file` with its bytes |
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeSet;
 
 use fuseloop::editor::{Class, Names, words};

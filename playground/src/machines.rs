@@ -1,5 +1,7 @@
 //! The machines of the roofline, by the figures of their data sheets.
 
+#![forbid(unsafe_code)]
+
 use fuseloop::Roof;
 
 /// Names, bytes that memory moves in a nanosecond, and `f32` operations in one (`fma` counts two).

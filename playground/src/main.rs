@@ -4,11 +4,8 @@
 //! The page runs it as a WASI command, from the start for each request. So no request sees memory
 //! of another one, and one that fails, or that is stopped, ends nothing else.
 
-#![deny(unsafe_code)]
-
 mod answer;
 #[cfg(any(test, target_family = "wasm"))]
-#[allow(unsafe_code)]
 mod blocks;
 mod machines;
 
