@@ -20,9 +20,10 @@ pub fn of(documents: &Documents, document: &Document, position: Position) -> Opt
             Some(declared) => {
                 let checked = names.signature(&one.text).map(|signature| signature.to_string());
                 let facts = facts(documents, names, &one.text);
-                let figures = facts.and_then(|facts| facts.figures.clone()).map(|figures| format!("\n\n{figures}"));
-                let kernels = figures.unwrap_or_default();
-                format!("{}\n\n{}{kernels}", code(&checked.unwrap_or(declared.signature)), declared.comment)
+                let figures = facts.and_then(|facts| facts.figures.clone()).unwrap_or_default();
+                let mut parts = vec![code(&checked.unwrap_or(declared.signature)), declared.comment, figures];
+                parts.retain(|part| !part.is_empty());
+                parts.join("\n\n")
             }
             None => about(&one.text)?,
         },
