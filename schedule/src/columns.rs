@@ -5,13 +5,12 @@
 
 use ir::choice::Choice;
 use ir::linear::Linear;
-use ir::nest::{
-    Buffer, BufferId, Extent, Index, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Single, Statement,
-    Subscript, is_length,
-};
+use ir::nest::{BufferId, Kernel, Loop, LoopKind, Program, Reduction, Role, Single, Statement, is_length};
 use ir::order::BLOCK;
 use ir::sched::{Columns, Part, Run, Scheduled, is_scalar};
-use ir::{Affine, Order, Size, visit};
+use ir::{Size, visit};
+
+use crate::maker::{Pieces, goes_by_blocks};
 
 /// Splits reductions down columns, and marks the loops that run in strips.
 pub fn columns(scheduled: &mut Scheduled, choice: &mut Choice) {
@@ -69,7 +68,7 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
         fits &= match &inner.kind {
             LoopKind::Parallel | LoopKind::Scan => true,
             LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort => false,
-            LoopKind::Reduce(reductions) => reductions.iter().all(goes_by_blocks),
+            LoopKind::Reduce(reductions) => reductions.iter().all(|r| goes_by_blocks(r.order)),
         };
         let Some((row, _)) = inner.dims.last() else { continue };
         visit::for_each_statement(&inner.body, &mut |s| {
@@ -83,11 +82,6 @@ fn in_strips(program: &Program, l: &Loop) -> bool {
     fits && down > along
 }
 
-/// Whether the order of a reduction is by blocks of rows, or free.
-fn goes_by_blocks(r: &Reduction) -> bool {
-    matches!(r.order, Order::Blocks | Order::Free)
-}
-
 /// A reduction down columns as one part that reduces blocks of rows, and one that combines their
 /// results.
 fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<[Part; 2]> {
@@ -96,7 +90,6 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     let [at] = loops[..] else { return None };
     let Statement::Loop(rows) = &l.body[at] else { return None };
     let LoopKind::Reduce(reductions) = &rows.kind else { return None };
-    let values = &part.kernel.values;
     let singles: Vec<Single> = reductions.iter().map(Reduction::single).collect::<Option<_>>()?;
     let extents = |l: &Loop| l.dims.iter().map(|(_, e)| e.as_size().cloned()).collect::<Option<Vec<_>>>();
     let (columns, down) = (extents(l)?, extents(rows)?);
@@ -110,26 +103,11 @@ fn in_blocks(program: &mut Program, part: &Part, choice: &mut Choice) -> Option<
     if count.as_constant().is_some_and(|n| n < 2) || !choice.grants(true) {
         return None;
     }
-    let mut results = vec![];
     let mut kernel = Kernel { body: before.to_vec(), ..part.kernel.clone() };
-    let index = kernel.indices.push(Index { name: format!("block.{}", part.kernel.indices.len()) });
-    let mut at_column = vec![Subscript::Affine(Affine::index(index))];
-    at_column.extend(l.dims.iter().map(|(column, _)| Subscript::Affine(Affine::index(*column))));
-    let mut shape = vec![count.clone()];
-    shape.extend(columns);
-    let (mut body, mut joined) = (vec![], vec![]);
-    for r in singles {
-        let dtype = values[r.result];
-        let name = format!("{}.{}.blocks", part.kernel.name, r.result);
-        let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
-        let value = kernel.values.push(dtype);
-        body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at_column.clone() } });
-        joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
-        results.push(buffer);
-    }
-    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
+    let Pieces { results, join } = Pieces::new(program, &mut kernel, ("block", count), &l.dims, singles);
+    let index = join.dims[0].0;
     let mut outer = l.clone();
-    outer.body[at] = Statement::Loop(Loop { dims, kind: LoopKind::Reduce(joined), body });
+    outer.body[at] = Statement::Loop(join);
     kernel.body.push(Statement::Loop(outer));
     // The rest of an iteration needs the results, and scratch belongs to one kernel.
     let mut first = part.kernel.clone();

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use ir::build::op_dtype;
 use ir::nest::{
-    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, Op, Program, Role, Statement, Subscript, ValueId,
+    Block, Buffer, BufferId, Extent, Index, IndexId, Kernel, Loop, LoopKind, Op, Program, Reduction, Role, Single,
+    Statement, Subscript, ValueId,
 };
 use ir::rewrite::fresh_name;
-use ir::{Dtype, Size, visit};
+use ir::{Affine, Dtype, Order, Size, visit};
 
 /// The loops in place of one. Parallel ones run in ranges.
 pub struct Expanded {
@@ -61,6 +62,48 @@ impl Maker<'_> {
             Subscript::Affine(at) => self.define(block, Op::Affine(at.clone())),
         }
     }
+}
+
+/// A reduction in pieces: where their results lie, and the loop that combines them.
+pub struct Pieces {
+    /// The results of the pieces, for each reduction.
+    pub results: Vec<BufferId>,
+    /// The loop over the pieces.
+    pub join: Loop,
+}
+
+impl Pieces {
+    /// Those of some reductions for each iteration of the loops around, in `count` pieces named
+    /// `word`.
+    pub fn new(
+        program: &mut Program,
+        kernel: &mut Kernel,
+        (word, count): (&str, Size),
+        around: &[(IndexId, Extent)],
+        reductions: impl IntoIterator<Item = Single>,
+    ) -> Pieces {
+        let index = kernel.indices.push(Index { name: format!("{word}.{}", kernel.indices.len()) });
+        let at: Vec<Subscript> = [Subscript::index(index)].into_iter().chain(subscripts(around)).collect();
+        let lengths = around.iter().filter_map(|(_, extent)| extent.as_size().cloned());
+        let shape: Vec<Size> = [count.clone()].into_iter().chain(lengths).collect();
+        let (mut results, mut body, mut joined) = (vec![], vec![], vec![]);
+        for r in reductions {
+            let dtype = kernel.values[r.result];
+            let name = format!("{}.{}.{word}s", kernel.name, r.result);
+            let buffer = program.buffers.push(Buffer { name, dtype, shape: shape.clone(), role: Role::Temp });
+            let value = kernel.values.push(dtype);
+            body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at: at.clone() } });
+            joined.push(Reduction::monoid(r.result, r.monoid, r.order, value));
+            results.push(buffer);
+        }
+        let dims = vec![(index, Extent::Affine(Affine::size(count)))];
+        Pieces { results, join: Loop { dims, kind: LoopKind::Reduce(joined), body } }
+    }
+}
+
+/// Whether a reduction is one of blocks, by its order or because any order will do.
+pub fn goes_by_blocks(order: Order) -> bool {
+    matches!(order, Order::Blocks | Order::Free)
 }
 
 /// The subscripts of the element at the indices of a loop.

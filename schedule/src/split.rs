@@ -18,23 +18,23 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{Machine, Part, Run, Scheduled, in_lanes, is_scalar};
 use ir::{Affine, Order, Size, visit};
 
-use crate::maker::is_long;
+use crate::maker::{Pieces, goes_by_blocks, is_long};
 use crate::sort::select::Reads;
 use crate::{keyed, scans, sort};
 
-/// The pieces of a reducing loop at the top, each with results of its own.
+/// By what pieces a reducing loop at the top goes, each with results of its own.
 #[derive(Clone, Copy)]
-enum Pieces {
+enum By {
     /// Chunks of the order by lanes.
     Chunks,
     /// Blocks of the order by blocks.
     Blocks,
 }
 
-impl Pieces {
+impl By {
     /// Those of a loop, if its reductions permit it, and its number of iterations is known in
     /// advance.
-    fn of(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> Option<Pieces> {
+    fn of(program: &Program, machine: &Machine, values: &Values, l: &Loop) -> Option<By> {
         let LoopKind::Reduce(reductions) = &l.kind else { return None };
         // The product of two negative extents would be a positive number of pieces.
         let sizes: Vec<&Size> = l.dims.iter().map(|(_, extent)| extent.as_size()).collect::<Option<_>>()?;
@@ -46,37 +46,37 @@ impl Pieces {
             let blocks = machine.chunks_blocks && r.order == Order::Blocks;
             in_lanes(values[r.input], if blocks { Order::Lanes } else { r.order })
         };
-        let in_blocks = |r: Single| matches!(r.order, Order::Blocks | Order::Free);
+        let in_blocks = |r: Single| goes_by_blocks(r.order);
         if reductions.is_empty() || !counts {
             None
         } else if all(&in_chunks) {
-            Some(Pieces::Chunks)
+            Some(By::Chunks)
         } else {
-            (machine.gpu.is_some() && all(&in_blocks)).then_some(Pieces::Blocks)
+            (machine.gpu.is_some() && all(&in_blocks)).then_some(By::Blocks)
         }
     }
 
     /// The word for them in names.
     fn word(self) -> &'static str {
         match self {
-            Pieces::Chunks => "chunk",
-            Pieces::Blocks => "block",
+            By::Chunks => "chunk",
+            By::Blocks => "block",
         }
     }
 
     /// The number of iterations of a piece.
     fn length(self) -> usize {
         match self {
-            Pieces::Chunks => LANES_CHUNK,
-            Pieces::Blocks => BLOCK,
+            By::Chunks => LANES_CHUNK,
+            By::Blocks => BLOCK,
         }
     }
 
     /// How the loop runs.
     fn run(self, results: Vec<BufferId>) -> Run {
         match self {
-            Pieces::Chunks => Run::Chunks { results },
-            Pieces::Blocks => Run::Blocks { results },
+            By::Chunks => Run::Chunks { results },
+            By::Blocks => Run::Blocks { results },
         }
     }
 }
@@ -128,7 +128,7 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
             s if is_scalar(s) => Way::Scalar,
             s if is_ranged(s) => Way::Own(Run::Ranges),
             Statement::Loop(l)
-                if let Some(pieces) = Pieces::of(program, machine, &kernel.values, l)
+                if let Some(by) = By::of(program, machine, &kernel.values, l)
                     && (faults || choice.grants(true)) =>
             {
                 let mut l = l.clone();
@@ -138,9 +138,9 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
                     ways.push(Way::Own(Run::Ranges));
                     l = rest;
                 }
-                let (part, results, join) = in_pieces(program, &mut kernel, l, pieces);
+                let (part, Pieces { results, join }) = in_pieces(program, &mut kernel, l, by);
                 kernel.body.push(Statement::Loop(part));
-                ways.push(Way::Own(pieces.run(results)));
+                ways.push(Way::Own(by.run(results)));
                 joins.extend(join.dims.iter().map(|(index, _)| *index));
                 kernel.body.push(Statement::Loop(join));
                 ways.push(Way::Whole);
@@ -251,33 +251,20 @@ fn apart(program: &mut Program, kernel: &mut Kernel, mut l: Loop) -> (Loop, Loop
 
 /// The loop that computes the results of pieces, the buffers for these, and the loop that combines
 /// them.
-fn in_pieces(program: &mut Program, kernel: &mut Kernel, mut l: Loop, pieces: Pieces) -> (Loop, Vec<BufferId>, Loop) {
+fn in_pieces(program: &mut Program, kernel: &mut Kernel, mut l: Loop, by: By) -> (Loop, Pieces) {
     let product = l.dims.iter().filter_map(|(_, extent)| extent.as_size()).fold(Size::constant(1), |p, n| &p * n);
-    let length = pieces.length();
+    let length = by.length();
     let count = match sabotage::on(Bug::LastChunk) {
         true => product.floor_div(&Size::constant(length as i64)),
         false => product.ceil_div(&(length as i64).into()),
     };
-    let index = kernel.indices.push(Index { name: format!("{}.{}", pieces.word(), kernel.indices.len()) });
-    let mut buffers = vec![];
-    let mut body = vec![];
-    let mut joined = vec![];
+    let singles: Vec<Single> = l.kind.reductions().iter().filter_map(Reduction::single).collect();
     if let LoopKind::Reduce(reductions) = &mut l.kind {
         for r in reductions {
-            let Some(whole) = r.single() else { continue };
-            let (result, dtype) = (whole.result, kernel.values[whole.result]);
-            r.results = vec![kernel.values.push(dtype)];
-            let name = format!("{}.{result}.{}s", kernel.name, pieces.word());
-            let buffer = program.buffers.push(Buffer { name, dtype, shape: vec![count.clone()], role: Role::Temp });
-            let value = kernel.values.push(dtype);
-            let at = vec![Subscript::Affine(Affine::index(index))];
-            body.push(Statement::Let { value, op: Op::Load { buffer, view: None, at } });
-            joined.push(Reduction::monoid(result, whole.monoid, whole.order, value));
-            buffers.push(buffer);
+            r.results = r.results.iter().map(|result| kernel.values.push(kernel.values[*result])).collect();
         }
     }
-    let dims = vec![(index, Extent::Affine(Affine::size(count)))];
-    (l, buffers, Loop { dims, kind: LoopKind::Reduce(joined), body })
+    (l, Pieces::new(program, kernel, (by.word(), count), &[], singles))
 }
 
 /// Whether a statement at the top is run in ranges.

@@ -12,12 +12,13 @@ use ir::rewrite::Inside;
 use ir::sched::{Part, Relay, Run, Shared, is_flat};
 use ir::{Dtype, Monoid, Size, visit};
 
+use super::argument::Argument;
 use super::helpers::Helper;
 use super::module::Unsupported;
 use super::names::{Names, identifier};
 use super::reduce::{Prefixes, reducer_names};
 use super::scalar::{self, Level, Text};
-use crate::ptx::{Argument, Blocks};
+use crate::ptx::{self, Blocks};
 
 /// A longer expression gets a line of its own.
 const LONGEST: usize = 72;
@@ -160,7 +161,7 @@ impl<'a> Writer<'a> {
     }
 
     fn written(self, text: String) -> Written {
-        let arguments = self.arguments.into_iter().map(|(argument, _)| argument).collect();
+        let arguments = self.arguments.into_iter().map(|(argument, _)| argument.into()).collect();
         Written { text, arguments, helpers: self.helpers, functions: self.functions, reducers: self.reducers }
     }
 
@@ -168,26 +169,14 @@ impl<'a> Writer<'a> {
     pub(super) fn finish(mut self, name: &str, launch: &Blocks) -> Written {
         let threads = launch.threads;
         let blocks = self.blocks_of(launch);
-        // Arrays in their order in the program, then sizes.
-        self.arguments.sort_by_key(|(argument, _)| match argument {
-            Argument::Buffer(id) => (0, id.index()),
-            Argument::Stride(id) => (1, id.index()),
-            Argument::Size(size) => (2, size.as_symbol().map_or(usize::MAX, EntityRef::index)),
-            Argument::Multiples(_) | Argument::Small(_) | Argument::Reciprocal(_) | Argument::OfSplit(..) => (3, 0),
-            Argument::Fault => (4, 0),
-        });
+        self.arguments.sort_by_key(|(argument, _)| argument.order());
         let parameter = |(argument, name): &(Argument, String)| match argument {
             Argument::Buffer(id) => {
                 let constant = if self.stored.contains(id) { "" } else { "const " };
                 format!("{constant}{}* {name}", scalar::name(self.program.buffers[*id].dtype))
             }
             Argument::Fault => format!("Fault* {name}"),
-            Argument::Size(_)
-            | Argument::Stride(_)
-            | Argument::Multiples(_)
-            | Argument::Small(_)
-            | Argument::Reciprocal(_)
-            | Argument::OfSplit(..) => format!("long long {name}"),
+            Argument::Size(_) | Argument::Stride(_) => format!("long long {name}"),
         };
         let parameters: Vec<String> = self.arguments.iter().map(parameter).collect();
         // A kernel has at least one parameter.
@@ -333,22 +322,10 @@ impl<'a> Writer<'a> {
         if let Some((_, name)) = self.arguments.iter().find(|(other, _)| other == argument) {
             return name.clone();
         }
-        let wanted = match argument {
-            Argument::Fault => "failed".to_owned(),
-            Argument::Buffer(id) => self.program.buffers[*id].name.clone(),
-            Argument::Stride(id) => format!("{}_bytes", self.program.buffers[*id].name),
-            Argument::Size(size) => {
-                size.as_symbol().map_or_else(|| "size".to_owned(), |s| self.program.symbols[s].name.clone())
-            }
-            Argument::Multiples(_) => "aligned".to_owned(),
-            Argument::Small(_) => "small".to_owned(),
-            Argument::Reciprocal(_) => "reciprocal".to_owned(),
-            Argument::OfSplit(..) => "parts".to_owned(),
-        };
         if let Argument::Buffer(id) = argument {
             self.helpers.extend(scalar::needs(self.program.buffers[*id].dtype));
         }
-        let name = self.names.fresh(&wanted);
+        let name = self.names.fresh(&argument.name(self.program));
         self.arguments.push((argument.clone(), name.clone()));
         name
     }
@@ -689,7 +666,7 @@ impl<'a> Writer<'a> {
 /// A kernel or function as text.
 pub(super) struct Written {
     pub(super) text: String,
-    pub(super) arguments: Vec<Argument>,
+    pub(super) arguments: Vec<ptx::Argument>,
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) functions: BTreeSet<FunctionId>,
     pub(super) reducers: BTreeSet<ReducerId>,

@@ -14,6 +14,7 @@
 //! | `helpers` | functions that kernels call, where C leaves an operation undefined |
 //! | `names` | identifiers |
 
+mod argument;
 mod helpers;
 mod kernel;
 mod layout;

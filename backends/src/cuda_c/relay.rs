@@ -8,11 +8,11 @@ use ir::order::{LANES, SCAN_CHUNK};
 use ir::sched::{Relay, single_prefixes};
 use ir::visit;
 
+use super::argument::Argument;
 use super::helpers::Helper;
 use super::kernel::{Result, Writer};
 use super::module::Unsupported;
 use super::reduce::{Next, Prefixes, State};
-use crate::ptx::Argument;
 
 /// The threads of a block.
 pub(super) const THREADS: i64 = LANES as i64;

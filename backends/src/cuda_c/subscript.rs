@@ -5,10 +5,10 @@ use ir::nest::{BufferId, Extent, IndexId, Subscript};
 use ir::size::Atom;
 use ir::{Affine, Scalar, Size};
 
+use super::argument::Argument;
 use super::helpers::Helper;
 use super::kernel::Writer;
 use super::scalar::{self, Level, Text};
-use crate::ptx::Argument;
 
 impl Writer<'_> {
     /// A size: a polynomial of size names, or else an argument of its own.
