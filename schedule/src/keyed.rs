@@ -42,6 +42,7 @@ use ir::sched::{Keyed, Machine};
 use ir::{Affine, BinaryOp, CompareOp, Monoid, Order, Scalar, Size, visit};
 
 use crate::maker::{Expanded, Maker, needed, subscripts};
+use columns::Share;
 
 /// The greatest chunk that is taken in groups: its tables have at most a quarter as many elements,
 /// and those of a group fit into the cache of a core.
@@ -71,7 +72,9 @@ pub fn expand(
             let fits = Size::constant(GROUPED).floor_div(&chunk).ceil_div(&Size::constant(GROUPED / KEYED_CHUNK));
             (each, fits, none)
         }
-        Keyed::Bins if bins::key(program, inner, *row).is_some() => (1, none, bins::pay(keys)),
+        Keyed::Bins if bins::key(program, inner, *row).is_some() => {
+            (1, none, bins::pay(keys, &(&count * &columns(inner))))
+        }
         Keyed::Bins => (1, none.clone(), none),
     };
     let groups = &grouped * &count.ceil_div(&Size::constant(each));
@@ -88,12 +91,19 @@ pub fn expand(
     let mut expansion =
         Expansion { maker, outer, before, inner, tables: &tables, lengths, elements, count, chunk, joins: vec![] };
     let mut loops = vec![];
+    let columns = if machine.keyed == Keyed::Bins { expansion.columns_apart() } else { None };
     if !binned.is_zero() {
-        loops.extend(expansion.bins(&binned));
+        let (bins, sorted) = expansion.bins(machine.radix, &binned);
+        loops.extend(sorted);
+        let single = columns.is_none().then(|| expansion.one_column());
+        for column in columns.iter().flatten().chain(&single) {
+            loops.push(expansion.by_column(column, Share::Bin(&bins)));
+        }
     }
-    let by_column = if machine.keyed == Keyed::Bins { expansion.by_column(&singles) } else { None };
-    let singles = if by_column.is_some() { Size::constant(0) } else { singles };
-    loops.extend(by_column.into_iter().flatten());
+    for column in columns.iter().flatten() {
+        loops.push(expansion.by_column(column, Share::Chunk(&singles)));
+    }
+    let singles = if columns.is_some() { Size::constant(0) } else { singles };
     for (count, each) in [(singles, 1), (groups, each)].into_iter().filter(|(count, _)| !count.is_zero()) {
         let mut dims = vec![(expansion.maker.index("chunk"), Extent::size(count))];
         let body = if each == 1 { expansion.one_chunk(dims[0].0) } else { expansion.group(dims[0].0, each) };
@@ -111,6 +121,21 @@ pub fn expand(
         }
     }
     Some(Expanded { loops, joins: expansion.joins })
+}
+
+/// The columns of the longest row that elements merge into tables; 1 if they are no rows, or if the
+/// length is not known before.
+fn columns(l: &Loop) -> Size {
+    let mut columns = Size::constant(1);
+    visit::for_each_statement(&l.body, &mut |s| {
+        if let Statement::Loop(row) = s
+            && row.body.iter().any(bins::scatters)
+        {
+            let lengths = row.dims.iter().filter_map(|(_, extent)| extent.as_size());
+            columns = lengths.fold(Size::constant(1), |product, length| &product * length);
+        }
+    });
+    columns
 }
 
 /// A table, and those of the chunks or groups, one after another.

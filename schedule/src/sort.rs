@@ -42,10 +42,11 @@ use ir::nest::{
 };
 use ir::rewrite::Copier;
 use ir::sabotage::{self, Bug};
+use ir::sched::Machine;
 use ir::{Affine, BinaryOp, CompareOp, Dtype, Monoid, Order, Scalar, Size, UnaryOp, visit};
 
 use crate::maker::{Expanded, Maker, below, needed, subscripts};
-use radix::{Radix, Sorted};
+use radix::{Passes, Radix};
 use select::Reads;
 
 /// Rows of at least this length are long: comparing all pairs would take longer than counting
@@ -54,7 +55,13 @@ const LONG: i64 = 256;
 
 /// The loops in place of a statement that is a sort, or a parallel loop around one. `None` for any
 /// other.
-pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement, reads: &Reads) -> Option<Expanded> {
+pub fn expand(
+    program: &mut Program,
+    machine: &Machine,
+    kernel: &mut Kernel,
+    statement: &Statement,
+    reads: &Reads,
+) -> Option<Expanded> {
     let Rows { outer, before, inner, .. } = Rows::of(statement)?;
     let [(index, extent)] = &inner.dims[..] else { return None };
     let length = extent.as_size()?.clone();
@@ -66,15 +73,16 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement,
     let mentions = visit::free_indices(&stored).contains(index);
     // One of the four is 1, the others are 0.
     let short = below(&length, LONG);
-    let middle = &below(&length, radix::CHUNK) - &short;
+    let middle = &below(&length, machine.radix.row) - &short;
     let wanted = reads.wanted(&stored, place);
     let selects = wanted.as_ref().map_or(Size::constant(0), |wanted| select::pays(wanted, &length));
-    let long = &(&Size::constant(1) - &below(&length, radix::CHUNK)) - &selects;
+    let long = &(&Size::constant(1) - &below(&length, machine.radix.row)) - &selects;
     // The first loop makes all checks. After one that fails, the others still sort the keys, so
     // that no two elements have the same place.
     let again = needed(before, |_| false, &Vec::from_iter(visit::free_values(&stored)), &[]);
     let result = Stored { before: &again, statements: &stored, by, place, index: *index };
-    let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length };
+    let chunk = machine.radix.chunk(&length);
+    let mut sort = Sort { maker: Maker { program, kernel }, outer: outer.to_vec(), rows, name, key, length, chunk };
     let keys = sort.buffer("keys", key.word, std::slice::from_ref(&sort.length.clone()));
     let mut loops = vec![sort.encode(before, inner, by, keys)];
     if !short.is_zero() {
@@ -87,15 +95,53 @@ pub fn expand(program: &mut Program, kernel: &mut Kernel, statement: &Statement,
             loops.push(radix.rows(&mut sort, &result, &middle));
         }
         if !long.is_zero() {
-            loops.extend(radix.passes(&mut sort, &result, &Sorted { when: &long, only: None }));
+            let all = Passes { when: &long, digits: key.digits(), only: None, last: Some(&result) };
+            loops.extend(radix.passes(&mut sort, &all));
         }
         if let Some(wanted) = wanted.filter(|_| !selects.is_zero()) {
             let (selected, select) = select::select(&mut sort, &radix, &wanted, &selects);
             loops.extend(select);
-            loops.extend(radix.passes(&mut sort, &result, &Sorted { when: &selects, only: Some(&selected) }));
+            let only = Some(&selected);
+            let some = Passes { when: &selects, digits: key.digits(), only, last: Some(&result) };
+            loops.extend(radix.passes(&mut sort, &some));
         }
     }
     Some(Expanded { loops, joins: vec![] })
+}
+
+/// A row of elements that are sorted by bins.
+pub(crate) struct Row<'a> {
+    /// The loops around it.
+    pub outer: &'a [(IndexId, Extent)],
+    /// The name of what is computed by way of it.
+    pub name: String,
+    /// Its length.
+    pub length: Size,
+}
+
+/// A row sorted by bins.
+pub(crate) struct Binned {
+    /// The bins in order.
+    pub bins: BufferId,
+    /// The numbers of their elements.
+    pub numbers: BufferId,
+    /// The loops that sort them.
+    pub passes: Vec<Loop>,
+}
+
+/// Sorts elements by the numbers of their bins, which have 16 bits, if `when` is 1.
+pub(crate) fn bins(maker: Maker<'_>, radix: ir::sched::Radix, row: Row<'_>, bins: BufferId, when: &Size) -> Binned {
+    let Row { outer, name, length } = row;
+    let rows = outer.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
+    let (chunk, elements) = (radix.chunk(&length), &length * when);
+    let key = Key { element: Dtype::U32, word: Dtype::U32 };
+    let mut sort = Sort { maker, outer: outer.to_vec(), rows, name, key, length, chunk };
+    let elements = std::slice::from_ref(&elements);
+    let numbers = [0, 1].map(|_| sort.buffer("numbers", Dtype::I64, elements));
+    let radix = Radix { keys: [bins, sort.buffer("bins", Dtype::U32, elements)], numbers: Some(numbers) };
+    // After two passes they are where they began.
+    let passes = radix.passes(&mut sort, &Passes { when, digits: 16 / radix::BITS, only: None, last: None });
+    Binned { bins, numbers: numbers[0], passes }
 }
 
 /// How elements become keys.
@@ -118,6 +164,11 @@ impl Key {
 
     fn constant(self, value: u64) -> Op {
         Op::Constant(if self.word == Dtype::U32 { Scalar::U32(value as u32) } else { Scalar::U64(value) })
+    }
+
+    /// The digits of a key.
+    fn digits(self) -> usize {
+        self.word.bytes() * 8 / radix::BITS
     }
 
     /// The highest bit.
@@ -148,6 +199,8 @@ struct Sort<'a> {
     key: Key,
     /// The length of a row.
     length: Size,
+    /// The elements of a chunk of a row.
+    chunk: Size,
 }
 
 impl Sort<'_> {

@@ -112,7 +112,7 @@ fn parts(program: &mut Program, machine: &Machine, reads: &Reads, whole: Part, c
     let mut ways = vec![];
     for statement in std::mem::take(&mut kernel.body) {
         let expanded = keyed::expand(program, machine, &mut kernel, &statement);
-        if let Some(expanded) = expanded.or_else(|| sort::expand(program, &mut kernel, &statement, reads)) {
+        if let Some(expanded) = expanded.or_else(|| sort::expand(program, machine, &mut kernel, &statement, reads)) {
             for l in expanded.loops {
                 ways.push(match l.kind {
                     LoopKind::Parallel => Way::Own(Run::Ranges),

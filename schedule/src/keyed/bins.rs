@@ -1,44 +1,46 @@
-//! Chunks with large tables by *bins*, which are ranges of keys: the elements of each chunk are put
-//! in order by bin, as one pass of a sort by radix does it, and each bin then merges its own into
-//! its part of the chunk's table. The elements of a key stay in order.
+//! Chunks with large tables by *bins*, which are ranges of keys: the elements are sorted by bin, and
+//! each bin then merges those of each chunk into its part of the chunk's table. The elements of a
+//! key stay in order.
 //!
 //! ```text
-//! parallel chunk, part { serial e { scatter table[bin], sum 1 }; counts[chunk, bin, part] = table[bin] }
-//! scan chunk, bin, part { places[chunk, bin, part] = the sum of the counts before this one }
-//! parallel chunk, part {
-//!   table[bin] = places[chunk, bin, part]
-//!   serial e { numbers[table[bin]] = e; scatter table[bin], sum 1 }
+//! parallel e < n { bins[e] = key / width, or the number of bins if it merges nothing }
+//! sort the bins, and the numbers of their elements with them
+//! parallel p < n {
+//!   begins[chunk, bin] = p, if the bin or the chunk in front of p is another one
+//!   ends[chunk, bin] = p + 1, if that behind p is
 //! }
 //! parallel chunk, bin {
-//!   parallel k in bin { store %y.chunks[chunk, k], 0 }
-//!   serial e of bin { scatter %y.chunks[chunk, key], add v }
+//!   serial k in bin { store %y.chunks[chunk, k], 0 }
+//!   serial p from begins[chunk, bin] to ends[chunk, bin] { scatter %y.chunks[chunk, key], add v }
 //! }
 //! ```
+//!
+//! An iteration of the last loop takes several elements at a time, so that their loads overlap.
 
-use ir::nest::{
-    Block, BufferId, Extent, IndexId, Input, Loop, LoopKind, Merge, Op, Prefix, Program, Role, Statement, Subscript,
-};
-use ir::order::KEYED_CHUNK;
+use ir::nest::{Block, BufferId, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, BinaryOp, Dtype, Monoid, Scalar, Size, visit};
+use ir::sched::Radix;
+use ir::{Affine, BinaryOp, CompareOp, Dtype, Scalar, Size, visit};
 
-use super::{Expansion, Place};
+use super::{Expansion, Place, holds_loop};
 use crate::maker::{Maker, below, needed, subscripts};
+use crate::sort::{self, Binned};
 
-/// The most bins of a chunk.
-const BINS: i64 = 256;
-/// The elements of a part: the counts of its bins are few in comparison. It divides a chunk.
-const PART: i64 = 1 << 14;
+/// Bins have numbers of 16 bits, as have elements without one.
+const BINS: i64 = 1 << 16;
 /// The least number of keys for which chunks are taken by bins. Fewer keys have enough chunks, and
 /// tables that caches hold.
-const LEAST: i64 = 1 << 14;
-/// The numbers of elements in a chunk are stored in 32 bits, and a chunk has at most eight times as
-/// many elements as keys.
+const LEAST: i64 = 1 << 11;
+/// Chunks have at most eight times as many elements as keys.
 const MOST: i64 = 1 << 29;
+/// With this many chunks, or columns of chunks, a GPU has enough to do without bins.
+const ENOUGH: i64 = 1 << 10;
+/// The elements that are taken at a time.
+const AT_ONCE: i64 = 4;
 
-/// 1 for a number of keys with which bins pay off, else 0.
-pub(super) fn pay(keys: &Size) -> Size {
-    &below(keys, MOST) - &below(keys, LEAST)
+/// 1 if bins pay off for this many keys and columns of chunks, else 0.
+pub(super) fn pay(keys: &Size, columns: &Size) -> Size {
+    &(&below(keys, MOST) - &below(keys, LEAST)) * &below(columns, ENOUGH)
 }
 
 /// The first subscript within the tables of a keyed loop, if it is the same in all of them, and a
@@ -66,14 +68,16 @@ pub(super) fn key(program: &Program, l: &Loop, row: usize) -> Option<Subscript> 
 }
 
 /// Whether a statement merges into a table.
-fn scatters(statement: &Statement) -> bool {
+pub(super) fn scatters(statement: &Statement) -> bool {
     matches!(statement, Statement::Scatter { .. }) || statement.blocks().flatten().any(scatters)
 }
 
 /// The block within which all merges are, none of them in a branch.
 fn innermost(block: &Block) -> Option<&Block> {
     let mut with = block.iter().filter(|s| scatters(s));
-    if let (Some(Statement::If { then, otherwise, .. }), None) = (with.next(), with.next()) {
+    if let (Some(Statement::If { then, otherwise, results, .. }), None) = (with.next(), with.next())
+        && results.is_empty()
+    {
         let mut branches = [then, otherwise].into_iter().filter(|branch| branch.iter().any(scatters));
         return branches.next().filter(|_| branches.next().is_none()).and_then(innermost);
     }
@@ -86,235 +90,264 @@ fn branches(statement: &Statement) -> bool {
     branch || statement.blocks().flatten().any(branches)
 }
 
-/// The block with `merge` in place of what merges into tables, and what that needs.
-fn with_merge(block: Block, merge: &Block) -> Block {
-    let first = block.iter().position(scatters);
-    let mut out = vec![];
-    for (at, mut statement) in block.into_iter().enumerate() {
-        if !scatters(&statement) {
-            out.push(statement);
-        } else if let Statement::If { then, otherwise, .. } = &mut statement {
-            for branch in [then, otherwise].into_iter().filter(|branch| branch.iter().any(scatters)) {
-                *branch = with_merge(std::mem::take(branch), merge);
-            }
-            out.push(statement);
-        } else if Some(at) == first {
-            out.extend_from_slice(merge);
-        }
-    }
-    let acts = |s: &Statement| scatters(s) || matches!(s, Statement::Store { .. });
-    needed(&out, acts, &[], &[])
-}
-
-/// The arrays that put elements in order.
-struct Bins {
+/// The elements in order.
+pub(super) struct Bins {
     /// 1 if chunks are taken by bins, else 0.
     when: Size,
-    /// How many keys of the tables' first axis a bin has.
+    /// How many keys of the tables' first axis a bin has, and how many bins there are.
     width: Size,
-    /// The parts of a chunk.
-    parts: Size,
-    /// How many elements each part of each chunk has in each bin, and the elements before these.
-    counts: BufferId,
-    places: BufferId,
-    /// The numbers of the elements of each chunk, by bin.
+    bins: Size,
+    /// The numbers of the elements.
     numbers: BufferId,
+    /// Where those of each chunk and bin begin and end.
+    begins: BufferId,
+    ends: BufferId,
+}
+
+/// The elements of a bin.
+pub(super) struct InBin<'b> {
+    all: &'b Bins,
+    chunk: IndexId,
+    bin: IndexId,
 }
 
 impl Bins {
-    /// The place of a count: by chunk, bin and part.
-    fn at(&self, chunk: IndexId, bin: Affine<IndexId>, part: Affine<IndexId>) -> Subscript {
-        let of_chunk = Affine::index(chunk).scale(&Size::constant(BINS)).add(&bin);
-        Subscript::Affine(of_chunk.scale(&self.parts).add(&part))
+    /// Indices for the bins of `count` chunks.
+    pub(super) fn dims(&self, maker: &mut Maker<'_>, count: &Size) -> (InBin<'_>, [(IndexId, Extent); 2]) {
+        let [chunk, bin] = [maker.index("chunk"), maker.index("bin")];
+        let dims = [(chunk, Extent::size(count * &self.when)), (bin, Extent::size(self.bins.clone()))];
+        (InBin { all: self, chunk, bin }, dims)
+    }
+}
+
+impl InBin<'_> {
+    /// The first key of the bin, and how many keys it has.
+    pub(super) fn keys(&self, maker: &mut Maker<'_>, keys: &Size, body: &mut Block) -> (Affine<IndexId>, ValueId) {
+        let first = Affine::index(self.bin).scale(&self.all.width);
+        let left = Affine::size(keys.clone()).sub(&first);
+        let [left, most] =
+            [left, Affine::size(self.all.width.clone())].map(|affine| maker.define(body, Op::Affine(affine)));
+        (first, maker.define(body, Op::Binary(BinaryOp::Min, left, most)))
     }
 }
 
 impl Expansion<'_> {
-    /// The loops that merge the elements of all chunks into the tables of these, if `when` is 1.
-    pub(super) fn bins(&mut self, when: &Size) -> Vec<Loop> {
-        let parts = self.chunk.floor_div(&Size::constant(PART));
-        let all = &(&self.count * when) * &(&Size::constant(BINS) * &parts);
-        // A power of two, as chunks are.
-        let width = Size::keyed_chunk(&self.tables[0].shape[0]).floor_div(&Size::constant(KEYED_CHUNK / 4));
-        let [counts, places] = ["counts", "places"].map(|part| self.buffer(part, Dtype::I64, all.clone()));
-        let numbers = self.buffer("numbers", Dtype::U32, &self.elements * when);
-        let bins = Bins { when: when.clone(), width, parts, counts, places, numbers };
-        vec![self.count_bins(&bins), self.add_up(&bins, all), self.distribute(&bins), self.merge_bins(&bins)]
+    /// The loops that put the elements in order, if `when` is 1.
+    pub(super) fn bins(&mut self, radix: Radix, when: &Size) -> (Bins, Vec<Loop>) {
+        let keys = self.tables[0].shape[0].clone();
+        // The least power of two with which there are few enough.
+        let width = Size::keyed_chunk(&(&keys + &Size::constant(1))).floor_div(&Size::constant(4 * BINS));
+        let width = &width + &below(&width, 1);
+        let bins = keys.ceil_div(&width);
+        let name = self.maker.program.buffers[self.tables[0].whole].name.clone();
+        let length = &self.elements * when;
+        let of_elements = self.buffer("bins", Dtype::U32, vec![length]);
+        let mut loops = vec![self.find_bins(of_elements, (&width, &bins), when)];
+        let maker = Maker { program: &mut *self.maker.program, kernel: &mut *self.maker.kernel };
+        let row = sort::Row { outer: self.outer, name, length: self.elements.clone() };
+        let Binned { bins: sorted, numbers, passes } = sort::bins(maker, radix, row, of_elements, when);
+        loops.extend(passes);
+        let shape = vec![&self.count * when, &bins + &Size::constant(1)];
+        let [begins, ends] = ["begins", "ends"].map(|part| self.buffer(part, Dtype::I64, shape.clone()));
+        let bins = Bins { when: when.clone(), width, bins, numbers, begins, ends };
+        loops.extend(self.find_borders(&bins, sorted, &shape));
+        (bins, loops)
     }
 
     /// A temporary that has such an array for each iteration around the loop.
-    fn buffer(&mut self, part: &str, dtype: Dtype, length: Size) -> BufferId {
+    fn buffer(&mut self, part: &str, dtype: Dtype, inner: Vec<Size>) -> BufferId {
         let rows = self.outer.iter().filter_map(|(_, extent)| extent.as_size().cloned());
-        let shape = rows.chain([length]).collect();
+        let shape = rows.chain(inner).collect();
         let name = self.maker.program.buffers[self.tables[0].whole].name.clone();
         self.maker.buffer(&name, part, dtype, shape, Role::Temp)
     }
 
     /// The subscripts of an element of such an array.
-    fn row(&self, at: Subscript) -> Vec<Subscript> {
-        [subscripts(self.outer), vec![at]].concat()
+    fn row(&self, at: &[Subscript]) -> Vec<Subscript> {
+        [&subscripts(self.outer), at].concat()
     }
 
-    /// A loop over the parts of all chunks.
-    fn over_parts(&mut self, bins: &Bins, make: impl FnOnce(&mut Self, &mut Block, IndexId, IndexId)) -> Loop {
-        let [chunk, part] = [self.maker.index("chunk"), self.maker.index("part")];
-        let mut body = self.before.to_vec();
-        make(self, &mut body, chunk, part);
-        let mut dims = vec![(chunk, Extent::size(&self.count * &bins.when)), (part, Extent::size(bins.parts.clone()))];
-        dims.extend_from_slice(self.outer);
-        Loop { dims, kind: LoopKind::Parallel, body }
+    fn load(&mut self, body: &mut Block, buffer: BufferId, at: &[Subscript]) -> ValueId {
+        let at = self.row(at);
+        self.maker.define(body, Op::Load { buffer, view: None, at })
     }
 
-    /// Counts the elements of each part in each bin.
-    fn count_bins(&mut self, bins: &Bins) -> Loop {
-        self.over_parts(bins, |this, body, chunk, part| {
-            let table = this.table();
-            body.push(this.each_bin(|maker, body, bin| {
-                let value = maker.define(body, Op::Constant(Scalar::I64(0)));
-                Statement::Store { buffer: table, at: vec![Subscript::index(bin)], value }
-            }));
-            this.by_bin(bins, chunk, part, table, false, body);
-            let outer = subscripts(this.outer);
-            body.push(this.each_bin(|maker, body, bin| {
-                let load = Op::Load { buffer: table, view: None, at: vec![Subscript::index(bin)] };
-                let value = maker.define(body, load);
-                let at = bins.at(chunk, Affine::index(bin), Affine::index(part));
-                Statement::Store { buffer: bins.counts, at: [outer, vec![at]].concat(), value }
-            }));
-        })
-    }
-
-    /// The elements in front of those that each part has in each bin.
-    fn add_up(&mut self, bins: &Bins, all: Size) -> Loop {
-        let (index, mut body) = (self.maker.index("count"), vec![]);
-        let at = self.row(Subscript::index(index));
-        let number = self.maker.define(&mut body, Op::Load { buffer: bins.counts, view: None, at: at.clone() });
-        let prefix = Prefix { merge: Merge::Monoid(Monoid::Sum), inputs: vec![Input::Value(number)], field: 0 };
-        let through = self.maker.define(&mut body, Op::Prefix(prefix));
-        let value = self.maker.define(&mut body, Op::Binary(BinaryOp::Sub, through, number));
-        body.push(Statement::Store { buffer: bins.places, at, value });
-        let scan = Loop { dims: vec![(index, Extent::size(all))], kind: LoopKind::Scan, body };
-        match self.outer {
-            [] => scan,
-            outer => Loop { dims: outer.to_vec(), kind: LoopKind::Parallel, body: vec![Statement::Loop(scan)] },
-        }
-    }
-
-    /// Stores the numbers of the elements of each chunk by bin.
-    fn distribute(&mut self, bins: &Bins) -> Loop {
-        self.over_parts(bins, |this, body, chunk, part| {
-            let table = this.table();
-            let outer = subscripts(this.outer);
-            body.push(this.each_bin(|maker, body, bin| {
-                let at = bins.at(chunk, Affine::index(bin), Affine::index(part));
-                let at = [outer, vec![at]].concat();
-                let value = maker.define(body, Op::Load { buffer: bins.places, view: None, at });
-                Statement::Store { buffer: table, at: vec![Subscript::index(bin)], value }
-            }));
-            this.by_bin(bins, chunk, part, table, true, body);
-        })
-    }
-
-    /// Merges the elements of each bin into its part of the table of its chunk.
-    fn merge_bins(&mut self, bins: &Bins) -> Loop {
-        let [chunk, bin] = [self.maker.index("chunk"), self.maker.index("bin")];
-        let mut body = self.before.to_vec();
-        let places: Vec<Place> = self.tables.iter().map(|table| table.place(chunk)).collect();
-        let first = Affine::index(bin).scale(&bins.width);
-        for (table, place) in self.tables.iter().zip(&places) {
-            let [length, rest @ ..] = &table.shape[..] else { continue };
-            let left = Affine::size(length.clone()).sub(&first);
-            let [left, most] =
-                [left, Affine::size(bins.width.clone())].map(|a| self.maker.define(&mut body, Op::Affine(a)));
-            let length = self.maker.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
-            let key = self.maker.index("key");
-            let axes = self.maker.axes(rest);
-            let at = [vec![Subscript::Affine(first.add(&Affine::index(key)))], subscripts(&axes)].concat();
-            let dims = [vec![(key, Extent::Value(length))], axes].concat();
-            let mut each = vec![];
-            let identity = table.monoid.identity(self.maker.program.buffers[place.buffer].dtype);
-            let value = self.maker.define(&mut each, Op::Constant(identity));
-            each.push(Statement::Store { buffer: place.buffer, at: place.at(&at), value });
-            body.push(Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body: each }));
-        }
-        let last = Affine::size(&bins.parts - &Size::constant(1));
-        let begin = self.row(bins.at(chunk, Affine::index(bin), Affine::constant(0)));
-        let end = self.row(bins.at(chunk, Affine::index(bin), last));
-        let mut load =
-            |buffer, at: &Vec<Subscript>| self.maker.define(&mut body, Op::Load { buffer, view: None, at: at.clone() });
-        let [begin, end, more] = [load(bins.places, &begin), load(bins.places, &end), load(bins.counts, &end)];
-        let end = self.maker.define(&mut body, Op::Binary(BinaryOp::Add, end, more));
-        let mut length = self.maker.define(&mut body, Op::Binary(BinaryOp::Sub, end, begin));
-        if sabotage::on(Bug::BinEnd) {
-            let one = self.maker.define(&mut body, Op::Constant(Scalar::I64(1)));
-            length = self.maker.define(&mut body, Op::Binary(BinaryOp::Sub, length, one));
-        }
-        let (element, mut each) = (self.maker.index("element"), vec![]);
-        let at = self.maker.define(&mut each, Op::Affine(Affine::index(element)));
-        let at = self.maker.define(&mut each, Op::Binary(BinaryOp::Add, begin, at));
-        let at = self.row(Subscript::Value(at));
-        let number = self.maker.define(&mut each, Op::Load { buffer: bins.numbers, view: None, at });
-        let number = self.maker.define(&mut each, Op::Cast(Dtype::I64, number));
-        let from = self.maker.define(&mut each, Op::Affine(Affine::index(chunk).scale(&self.chunk)));
-        let number = self.maker.define(&mut each, Op::Binary(BinaryOp::Add, from, number));
-        each.extend(self.element(Subscript::Value(number), &places));
-        let dims = vec![(element, Extent::Value(length))];
-        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: each }));
-        let mut dims = vec![(chunk, Extent::size(&self.count * &bins.when)), (bin, Extent::size(Size::constant(BINS)))];
-        dims.extend_from_slice(self.outer);
-        Loop { dims, kind: LoopKind::Parallel, body }
-    }
-
-    /// Appends a loop over the elements of a part, in order. Each merges 1 into that of its bin in
-    /// a table, after it has stored its number there, if `stores`.
-    fn by_bin(&mut self, bins: &Bins, chunk: IndexId, part: IndexId, table: BufferId, stores: bool, body: &mut Block) {
-        let in_chunk = Affine::index(part).scale(&Size::constant(PART));
-        let first = Affine::index(chunk).scale(&self.chunk).add(&in_chunk);
-        let left = Affine::size(self.elements.clone()).sub(&first);
-        let [left, most] = [left, Affine::constant(PART)].map(|a| self.maker.define(body, Op::Affine(a)));
-        let length = self.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
+    /// Stores the bin of each element.
+    fn find_bins(&mut self, to: BufferId, (width, bins): (&Size, &Size), when: &Size) -> Loop {
         let element = self.maker.index("element");
-        let places: Vec<Place> = self.tables.iter().map(|table| table.place(chunk)).collect();
-        let block = self.element(Subscript::Affine(first.add(&Affine::index(element))), &places);
-        // It scatters to the tables of the chunk, where the key follows the leading subscripts.
-        let mut key = None;
-        visit::for_each_statement(&block, &mut |s| {
-            if let Statement::Scatter { at, .. } = s {
-                key.get_or_insert(at[places[0].lead.len()].clone());
+        let mut body = self.before.to_vec();
+        let none = self.maker.define(&mut body, Op::Affine(Affine::size(bins.clone())));
+        // It scatters to the tables of any chunk, where the key follows the leading subscripts.
+        let places: Vec<Place> = self.tables.iter().map(|table| table.place(element)).collect();
+        let block = self.element(Subscript::index(element), &places);
+        let bin = self.bin(block, places[0].lead.len(), width, none, &mut body);
+        let value = self.maker.define(&mut body, Op::Cast(Dtype::U32, bin));
+        let mut body = needed(&body, |_| false, &[value], &[]);
+        body.push(Statement::Store { buffer: to, at: self.row(&[Subscript::index(element)]), value });
+        let dims = [vec![(element, Extent::size(&self.elements * when))], self.outer.to_vec()].concat();
+        Loop { dims, kind: LoopKind::Parallel, body }
+    }
+
+    /// Appends a block up to where it merges into tables. Returns the bin of the key there, or
+    /// `none` if a condition does not hold.
+    fn bin(&mut self, block: Block, axis: usize, width: &Size, none: ValueId, out: &mut Block) -> ValueId {
+        for statement in block {
+            if !scatters(&statement) {
+                out.push(statement);
+                continue;
             }
-        });
-        let mut merge = vec![];
-        let key = key.map(|key| self.maker.value(&mut merge, &key));
-        let width = self.maker.define(&mut merge, Op::Affine(Affine::size(bins.width.clone())));
-        if let Some(key) = key {
-            let bin = self.maker.define(&mut merge, Op::Binary(BinaryOp::Div, key, width));
-            let at = vec![Subscript::Value(bin)];
-            let load = Op::Load { buffer: table, view: None, at: at.clone() };
-            let place = stores.then(|| self.maker.define(&mut merge, load));
-            let one = self.maker.define(&mut merge, Op::Constant(Scalar::I64(1)));
-            merge.push(Statement::Scatter { buffer: table, at, value: one, monoid: Monoid::Sum });
-            if let Some(place) = place {
-                let number = self.maker.define(&mut merge, Op::Affine(in_chunk.add(&Affine::index(element))));
-                let value = self.maker.define(&mut merge, Op::Cast(Dtype::U32, number));
-                merge.push(Statement::Store { buffer: bins.numbers, at: self.row(Subscript::Value(place)), value });
+            if let Statement::If { condition, then, otherwise, .. } = statement {
+                let mut branch = |block: Block| {
+                    let mut inner = vec![];
+                    let bin = match block.iter().any(scatters) {
+                        true => self.bin(block, axis, width, none, &mut inner),
+                        false => none,
+                    };
+                    (inner, bin)
+                };
+                let ((then, yes), (otherwise, no)) = (branch(then), branch(otherwise));
+                let bin = self.maker.kernel.values.push(Dtype::I64);
+                out.push(Statement::If { condition, then, otherwise, results: vec![(bin, yes, no)] });
+                return bin;
+            }
+            let mut key = None;
+            visit::for_each_statement(&vec![statement], &mut |s| {
+                if let Statement::Scatter { at, .. } = s {
+                    key.get_or_insert(at[axis].clone());
+                }
+            });
+            let Some(key) = key else { continue };
+            let key = self.maker.value(out, &key);
+            let width = self.maker.define(out, Op::Affine(Affine::size(width.clone())));
+            return self.maker.define(out, Op::Binary(BinaryOp::Div, key, width));
+        }
+        none
+    }
+
+    /// Finds where the elements of each chunk and bin begin and end.
+    fn find_borders(&mut self, bins: &Bins, sorted: BufferId, shape: &[Size]) -> [Loop; 2] {
+        let [chunk, bin] = [self.maker.index("chunk"), self.maker.index("bin")];
+        let mut body = vec![];
+        let zero = self.maker.define(&mut body, Op::Constant(Scalar::I64(0)));
+        let at = self.row(&[chunk, bin].map(Subscript::index));
+        for buffer in [bins.begins, bins.ends] {
+            body.push(Statement::Store { buffer, at: at.clone(), value: zero });
+        }
+        let dims = [chunk, bin].into_iter().zip(shape.iter().cloned().map(Extent::size));
+        let dims = dims.chain(self.outer.iter().cloned()).collect();
+        let clear = Loop { dims, kind: LoopKind::Parallel, body };
+
+        let place = self.maker.index("place");
+        let mut body = vec![];
+        let here = self.chunk_and_bin(&mut body, bins, sorted, &Affine::index(place));
+        let at = self.maker.define(&mut body, Op::Affine(Affine::index(place)));
+        let [zero, one] = [0, 1].map(|n| self.maker.define(&mut body, Op::Constant(Scalar::I64(n))));
+        let behind = self.maker.define(&mut body, Op::Binary(BinaryOp::Add, at, one));
+        let all = self.maker.define(&mut body, Op::Affine(Affine::size(self.elements.clone())));
+        for (buffer, value, step, (end, is_end)) in
+            [(bins.begins, at, -1, (zero, at)), (bins.ends, behind, 1, (all, behind))]
+        {
+            let inside = self.maker.define(&mut body, Op::Compare(CompareOp::Ne, is_end, end));
+            let mut then = vec![];
+            let next = Affine::index(place).add(&Affine::constant(step));
+            let next = self.chunk_and_bin(&mut then, bins, sorted, &next);
+            let [chunk, bin] =
+                [0, 1].map(|n| self.maker.define(&mut then, Op::Compare(CompareOp::Ne, here[n], next[n])));
+            let differs = self.maker.define(&mut then, Op::Binary(BinaryOp::Or, chunk, bin));
+            let mut otherwise = vec![];
+            let yes = self.maker.define(&mut otherwise, Op::Constant(Scalar::Bool(true)));
+            let is_border = self.maker.kernel.values.push(Dtype::Bool);
+            let results = vec![(is_border, differs, yes)];
+            body.push(Statement::If { condition: inside, then, otherwise, results });
+            let at = self.row(&here.map(Subscript::Value));
+            let store = vec![Statement::Store { buffer, at, value }];
+            body.push(Statement::If { condition: is_border, then: store, otherwise: vec![], results: vec![] });
+        }
+        let dims = [vec![(place, Extent::size(&self.elements * &bins.when))], self.outer.to_vec()].concat();
+        [clear, Loop { dims, kind: LoopKind::Parallel, body }]
+    }
+
+    /// The chunk and the bin of the element at a place.
+    fn chunk_and_bin(
+        &mut self,
+        body: &mut Block,
+        bins: &Bins,
+        sorted: BufferId,
+        place: &Affine<IndexId>,
+    ) -> [ValueId; 2] {
+        let at = [Subscript::Affine(place.clone())];
+        let number = self.load(body, bins.numbers, &at);
+        let chunk = self.maker.define(body, Op::Affine(Affine::size(self.chunk.clone())));
+        let chunk = self.maker.define(body, Op::Binary(BinaryOp::Div, number, chunk));
+        let bin = self.load(body, sorted, &at);
+        [chunk, self.maker.define(body, Op::Cast(Dtype::I64, bin))]
+    }
+
+    /// Appends a loop over the elements of a bin, with `each` as the body for one of them.
+    pub(super) fn elements_of_bin(
+        &mut self,
+        each: &Block,
+        bin: &InBin<'_>,
+        others: &[(IndexId, IndexId)],
+        places: &[Place],
+        body: &mut Block,
+    ) {
+        let at = [bin.chunk, bin.bin].map(Subscript::index);
+        let [begin, end] = [bin.all.begins, bin.all.ends].map(|buffer| self.load(body, buffer, &at));
+        let one = self.maker.define(body, Op::Constant(Scalar::I64(1)));
+        let mut length = self.maker.define(body, Op::Binary(BinaryOp::Sub, end, begin));
+        if sabotage::on(Bug::BinEnd) {
+            length = self.maker.define(body, Op::Binary(BinaryOp::Sub, length, one));
+        }
+        let last = self.maker.define(body, Op::Binary(BinaryOp::Sub, length, one));
+        let at_once = if each.iter().any(holds_loop) { 1 } else { AT_ONCE };
+        let more = self.maker.define(body, Op::Constant(Scalar::I64(at_once)));
+        let rounds = self.maker.define(body, Op::Binary(BinaryOp::Add, last, more));
+        let rounds = self.maker.define(body, Op::Binary(BinaryOp::Div, rounds, more));
+        let (round, mut inner) = (self.maker.index("round"), vec![]);
+        let (mut numbers, mut valid) = (vec![], vec![]);
+        for number in 0..at_once {
+            let at = Affine::index(round).scale(&Size::constant(at_once)).add(&Affine::constant(number));
+            let at = self.maker.define(&mut inner, Op::Affine(at));
+            valid.push(self.maker.define(&mut inner, Op::Compare(CompareOp::Le, at, last)));
+            // Past the end, the last one once more.
+            let at = self.maker.define(&mut inner, Op::Binary(BinaryOp::Min, at, last));
+            let at = self.maker.define(&mut inner, Op::Binary(BinaryOp::Add, begin, at));
+            numbers.push(self.load(&mut inner, bin.all.numbers, &[Subscript::Value(at)]));
+        }
+        let mut merges = vec![];
+        let mut values = vec![];
+        for (number, valid) in numbers.into_iter().zip(valid) {
+            let element = self.element_of(each, Subscript::Value(number), others, places);
+            let element = needed(&merging(element), scatters, &[], &[]);
+            let (merge, value): (Block, Block) = element.into_iter().partition(scatters);
+            values.push(value);
+            match at_once {
+                1 => merges.extend(merge),
+                _ => merges.push(Statement::If { condition: valid, then: merge, otherwise: vec![], results: vec![] }),
             }
         }
-        let dims = vec![(element, Extent::Value(length))];
-        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: with_merge(block, &merge) }));
+        // Statement by statement, so that the loads of all elements are under way at once.
+        for at in 0..values[0].len() {
+            inner.extend(values.iter().map(|value| value[at].clone()));
+        }
+        inner.extend(merges);
+        let dims = vec![(round, Extent::Value(rounds))];
+        body.push(Statement::Loop(Loop { dims, kind: LoopKind::Serial, body: inner }));
     }
+}
 
-    /// A number for each bin, in scratch.
-    fn table(&mut self) -> BufferId {
-        let name = self.maker.program.buffers[self.tables[0].whole].name.clone();
-        self.maker.buffer(&name, "table", Dtype::I64, vec![Size::constant(BINS)], Role::Scratch)
+/// The statements of an element that merges into tables: its conditions hold.
+fn merging(block: Block) -> Block {
+    let mut out = vec![];
+    for statement in block {
+        match statement {
+            Statement::If { then, otherwise, .. } if then.iter().any(scatters) || otherwise.iter().any(scatters) => {
+                let branch = if then.iter().any(scatters) { then } else { otherwise };
+                out.extend(merging(branch));
+            }
+            _ => out.push(statement),
+        }
     }
-
-    /// A loop over all bins.
-    fn each_bin(&mut self, each: impl FnOnce(&mut Maker<'_>, &mut Block, IndexId) -> Statement) -> Statement {
-        let (bin, mut body) = (self.maker.index("bin"), vec![]);
-        let last = each(&mut self.maker, &mut body, bin);
-        body.push(last);
-        let dims = vec![(bin, Extent::size(Size::constant(BINS)))];
-        Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })
-    }
+    out
 }

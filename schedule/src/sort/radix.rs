@@ -10,11 +10,9 @@ use super::select::Selected;
 use super::{Sort, Stored};
 
 /// The bits of a digit.
-const BITS: usize = 8;
+pub(super) const BITS: usize = 8;
 /// The values of a digit.
 const DIGITS: i64 = 1 << BITS;
-/// The elements of a chunk: the counts of its digits are few in comparison.
-pub(super) const CHUNK: i64 = 1 << 14;
 
 /// The arrays of a sort by radix.
 pub(super) struct Radix {
@@ -58,12 +56,16 @@ pub(super) struct Digit {
     pub bits: usize,
 }
 
-/// The elements of each row that passes over chunks sort.
-pub(super) struct Sorted<'a> {
+/// The passes that sort each row in chunks.
+pub(super) struct Passes<'a> {
     /// 1 if rows are sorted in this way, otherwise 0.
     pub when: &'a Size,
-    /// If not all of them are sorted, which.
+    /// By how many digits, from the lowest one.
+    pub digits: usize,
+    /// If not all elements are sorted, which.
     pub only: Option<&'a Selected>,
+    /// What the last pass stores, in place of keys and numbers.
+    pub last: Option<&'a Stored<'a>>,
 }
 
 /// A pass over elements, for one digit.
@@ -130,26 +132,26 @@ impl Radix {
         sort.over_rows(when, body)
     }
 
-    /// The loops of all passes over rows that are sorted in chunks. The last one stores what the
-    /// sort stores.
-    pub fn passes(&self, sort: &mut Sort<'_>, stored: &Stored<'_>, sorted: &Sorted<'_>) -> Vec<Loop> {
-        let chunks = &sort.length.ceil_div(&Size::constant(CHUNK)) * sorted.when;
+    /// The loops of the passes, for each digit in turn.
+    pub fn passes(&self, sort: &mut Sort<'_>, passes: &Passes<'_>) -> Vec<Loop> {
+        let Passes { when, digits, only, last } = *passes;
+        let each = sort.chunk.clone();
+        let chunks = &sort.length.ceil_div(&each) * when;
         let all = &Size::constant(DIGITS) * &chunks;
         let [counts, places] =
             ["counts", "places"].map(|part| sort.buffer(part, Dtype::I64, std::slice::from_ref(&all)));
         let mut loops = vec![];
-        let passes = sort.key.word.bytes() * 8 / BITS;
-        for number in 0..passes {
-            let lowest = if sabotage::on(Bug::LostDigit) { number.min(passes.saturating_sub(2)) } else { number };
+        for number in 0..digits {
+            let lowest = if sabotage::on(Bug::LostDigit) { number.min(digits.saturating_sub(2)) } else { number };
             let shift = sort.key.constant((lowest * BITS) as u64);
-            let last = (number + 1 == passes).then_some((stored, sorted.only));
+            let last = last.filter(|_| number + 1 == digits).map(|last| (last, only));
             // Selected keys have gone to the second array, with their numbers.
-            let from = (number + usize::from(sorted.only.is_some())) % 2;
-            let first = number == 0 && sorted.only.is_none();
+            let from = (number + usize::from(only.is_some())) % 2;
+            let first = number == 0 && only.is_none();
 
             let (chunk, table) = (sort.maker.index("chunk"), Radix::scratch(sort, "table"));
             let mut body = vec![];
-            let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
+            let elements = Elements::of_chunk(sort, chunk, &each, only, &mut body);
             let digit = Digit { shift: sort.maker.define(&mut body, shift.clone()), bits: BITS };
             body.extend(count(sort, self.keys[from], digit, &elements, &table));
             body.push(each_digit(sort, |sort, body, digit| {
@@ -168,7 +170,7 @@ impl Radix {
                 let at = table.at(Subscript::index(digit));
                 body.push(Statement::Store { buffer: table.buffer, at, value: place });
             }));
-            let elements = Elements::of_chunk(sort, chunk, CHUNK, sorted.only, &mut body);
+            let elements = Elements::of_chunk(sort, chunk, &each, only, &mut body);
             let digit = Digit { shift: sort.maker.define(&mut body, shift), bits: BITS };
             body.push(self.distribute(sort, &Pass { from, digit, first, last }, &elements, &table));
             loops.push(sort.over_chunks(chunk, chunks.clone(), body));
@@ -226,11 +228,11 @@ impl Elements {
     pub fn of_chunk(
         sort: &mut Sort<'_>,
         chunk: IndexId,
-        most: i64,
+        most: &Size,
         only: Option<&Selected>,
         body: &mut Block,
     ) -> Elements {
-        let first = Affine::index(chunk).scale(&Size::constant(most));
+        let first = Affine::index(chunk).scale(most);
         let left = match only {
             None => {
                 let left = Affine::size(sort.length.clone()).sub(&first);
@@ -242,7 +244,7 @@ impl Elements {
                 sort.maker.define(body, Op::Binary(BinaryOp::Sub, number, first))
             }
         };
-        let most = sort.maker.define(body, Op::Affine(Affine::constant(most)));
+        let most = sort.maker.define(body, Op::Affine(Affine::size(most.clone())));
         let length = sort.maker.define(body, Op::Binary(BinaryOp::Min, left, most));
         let index = sort.maker.index("element");
         Elements { index, extent: Extent::Value(length), number: first.add(&Affine::index(index)) }

@@ -162,7 +162,7 @@ pub(super) fn select(sort: &mut Sort<'_>, radix: &Radix, wanted: &[Places], when
 
     let chunk = sort.maker.index("chunk");
     let mut body = vec![];
-    let elements = Elements::of_chunk(sort, chunk, CHUNK, None, &mut body);
+    let elements = Elements::of_chunk(sort, chunk, &Size::constant(CHUNK), None, &mut body);
     let digit = highest(sort, &mut body);
     let table = Table { buffer: counts, lead: sort.row(&[Subscript::index(chunk)]) };
     body.extend(count(sort, radix.keys[0], digit, &elements, &table));
@@ -200,7 +200,7 @@ pub(super) fn select(sort: &mut Sort<'_>, radix: &Radix, wanted: &[Places], when
 
     let chunk = sort.maker.index("chunk");
     let mut body = vec![];
-    let elements = Elements::of_chunk(sort, chunk, CHUNK, None, &mut body);
+    let elements = Elements::of_chunk(sort, chunk, &Size::constant(CHUNK), None, &mut body);
     body.push(take(sort, radix, &elements, taken, (next, chunk)));
     loops.push(sort.over_chunks(chunk, chunks, body));
     (Selected { number, offsets }, loops)

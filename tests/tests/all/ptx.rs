@@ -502,6 +502,41 @@ fn arrays_of_an_element() {
     }
 }
 
+/// Sums by many keys, whose elements are sorted: rows in columns of their own and others, several
+/// tables, elements of several indices, and elements that no key takes.
+#[test]
+fn sums_by_many_keys() {
+    let programs = [
+        "let y[k < v, j] = sum[i where id[i] == k](x[i, j])
+         y",
+        "let y[k < v] = sum[i where id[i] == k](0.3 * f32(i))
+         let c[k < v] = sum[i where id[i] == k](1)
+         let g[k < v] = max[i where id[i] == k](id[i] * 3 - i)
+         (y, c, g)",
+        "let y[k < v] = sum[i, j < m where id[i] + j == k](x[i, j])
+         y",
+        "let y[k < v, l < 4] = sum[i, j < m where id[i] == k && j % 4 == l](x[i, j])
+         y",
+        "let y[j < m, k < v] = sum[i where (id[i] + j) % 4000 == k](x[i, j])
+         y",
+    ];
+    for (n, m, v) in [(0, 3, 2048), (1, 1, 3000), (900, 3, 2047), (900, 5, 2048), (9000, 2, 2100), (700, 2, 70_000)] {
+        let id: Vec<i64> = (0..n).map(|k| [7, k * 37 % (v + 100), -3][(k % 3) as usize]).collect();
+        let x: Vec<f32> = (0..n * m).map(|k| (k * 7 % 1000) as f32 * 0.37 - 100.0).collect();
+        let id = Array::from_slice(&[n as usize], &id).unwrap();
+        let x = Array::from_slice(&[n as usize, m as usize], &x).unwrap();
+        let w = Array::from_slice(&[v as usize], &vec![0.0f32; v as usize]).unwrap();
+        let inputs = [id.as_ref(), x.as_ref(), w.as_ref()];
+        for body in programs {
+            let source = format!("fn main(id: i64[n], x: f32[n, m], w: f32[v]) {{ {body} }}");
+            let compiled = compile_in(&source, "main", &[]).unwrap();
+            let forms: Vec<&Form> = compiled.forms.iter().collect();
+            let held = hold_on(&[Engine::Ptx], &compiled.checked, &forms, &inputs);
+            held.unwrap_or_else(|why| panic!("{n} {m} {v} {source}: {why}"));
+        }
+    }
+}
+
 /// A value that is the same for all elements may have prefixes that are not.
 #[test]
 fn prefixes_of_what_is_the_same() {

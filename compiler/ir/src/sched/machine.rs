@@ -21,6 +21,8 @@ pub struct Machine {
     pub chunks_blocks: bool,
     /// How the chunks of reductions by key run.
     pub keyed: Keyed,
+    /// How rows are sorted by radix.
+    pub radix: Radix,
     /// Whether bounds checks of gathered indices are hoisted out of loops.
     pub hoists_checks: bool,
     /// Whether loops with branches at their borders are split.
@@ -31,6 +33,27 @@ pub struct Machine {
     pub operations: Option<usize>,
     /// The units that strategies lay loops out on, if it is a GPU.
     pub gpu: Option<Gpu>,
+}
+
+/// How rows are sorted by radix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Radix {
+    /// Shorter rows are sorted in a single iteration, others in chunks.
+    pub row: i64,
+    /// The least elements of a chunk.
+    pub chunk: i64,
+    /// The most chunks of a row, if there is a limit.
+    pub chunks: Option<i64>,
+}
+
+impl Radix {
+    /// The elements of a chunk of a row.
+    pub fn chunk(self, row: &Size) -> Size {
+        let least = Size::constant(self.chunk);
+        let Some(most) = self.chunks else { return least };
+        let times = row.floor_div(&Size::constant(self.chunk.saturating_mul(most)));
+        &least * &(&times + &Size::constant(1))
+    }
 }
 
 /// The units of a GPU that strategies lay loops out on.
@@ -131,6 +154,7 @@ impl Machine {
         columns: Columns::Tiles,
         chunks_blocks: true,
         keyed: Keyed::Groups(4),
+        radix: Radix { row: 1 << 14, chunk: 1 << 14, chunks: None },
         hoists_checks: true,
         splits_borders: true,
         jams: 4,
@@ -155,6 +179,7 @@ impl Machine {
         columns: Columns::Strips,
         chunks_blocks: false,
         keyed: Keyed::Bins,
+        radix: Radix { row: 1 << 12, chunk: 1 << 8, chunks: Some(1 << 13) },
         hoists_checks: false,
         splits_borders: false,
         jams: 1,
