@@ -72,9 +72,7 @@ pub fn expand(
             let fits = Size::constant(GROUPED).floor_div(&chunk).ceil_div(&Size::constant(GROUPED / KEYED_CHUNK));
             (each, fits, none)
         }
-        Keyed::Bins if bins::key(program, inner, *row).is_some() => {
-            (1, none, bins::pay(keys, &(&count * &columns(inner))))
-        }
+        Keyed::Bins if bins::key(program, inner, *row).is_some() => (1, none, bins::pay(keys, &count, &columns(inner))),
         Keyed::Bins => (1, none.clone(), none),
     };
     let groups = &grouped * &count.ceil_div(&Size::constant(each));

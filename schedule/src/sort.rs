@@ -73,10 +73,11 @@ pub fn expand(
     let mentions = visit::free_indices(&stored).contains(index);
     // One of the four is 1, the others are 0.
     let short = below(&length, LONG);
-    let middle = &below(&length, machine.radix.row) - &short;
+    let alone = alone(machine.radix, &rows, &length);
+    let middle = &alone - &short;
     let wanted = reads.wanted(&stored, place);
     let selects = wanted.as_ref().map_or(Size::constant(0), |wanted| select::pays(wanted, &length));
-    let long = &(&Size::constant(1) - &below(&length, machine.radix.row)) - &selects;
+    let long = &(&Size::constant(1) - &alone) - &selects;
     // The first loop makes all checks. After one that fails, the others still sort the keys, so
     // that no two elements have the same place.
     let again = needed(before, |_| false, &Vec::from_iter(visit::free_values(&stored)), &[]);
@@ -107,6 +108,14 @@ pub fn expand(
         }
     }
     Some(Expanded { loops, joins: vec![] })
+}
+
+/// 1 if a row is sorted in a single iteration, else 0.
+fn alone(radix: ir::sched::Radix, rows: &[Size], length: &Size) -> Size {
+    let short = below(length, radix.row);
+    let Some((row, few)) = radix.few else { return short };
+    let rows = rows.iter().fold(Size::constant(1), |product, n| &product * n);
+    &short - &(&(&short - &below(length, row)) * &below(&rows, few))
 }
 
 /// A row of elements that are sorted by bins.

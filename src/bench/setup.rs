@@ -6,9 +6,9 @@ use compiler::analysis::cost::{self, Machine};
 use compiler::explain::Sizes;
 use ir::array::{Array, ArrayError};
 use ir::bind::Binding;
-use ir::nest::{Program, Role, SymbolSource};
+use ir::nest::{BufferId, Op, Program, Role, SymbolSource};
 use ir::size::SizeError;
-use ir::{Dtype, Scalar, Size, SymbolId};
+use ir::{CompareOp, Dtype, Scalar, Size, SymbolId, visit};
 
 use crate::random::random;
 
@@ -115,22 +115,25 @@ fn zeros(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     Ok(inputs)
 }
 
-/// Inputs of these sizes: floats as `random:` draws them, integers that are valid subscripts of
-/// every array, and scalars 0.5 or 1.
+/// Inputs of these sizes: floats as `random:` draws them, integers that are subscripts or keys below
+/// the ends that the program has for them, others below every size, and scalars 0.5 or 1.
 pub(super) fn inputs(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     let is_size = |n: usize| program.symbols.values().any(|s| s.source == SymbolSource::Scalar { input: n });
     let mut inputs = zeros(program, sizes)?;
+    let ends = ends(program, sizes);
     let least = sizes.iter().copied().min().unwrap_or(1).clamp(1, 127);
+    let buffers = program.inputs();
     for (stream, array) in inputs.iter_mut().enumerate().filter(|(n, _)| !is_size(*n)) {
         let dtype = array.dtype();
         let scalar = array.shape().is_empty();
+        let end = ends.get(&buffers[stream]).map_or(least, |end| (*end).clamp(1, most(dtype)));
         for number in 0..array.len() {
             let element = match (scalar, dtype) {
                 (true, float) if float.is_float() => interp::scalar::cast(float, Scalar::F64(0.5)),
                 (true, other) => Scalar::one(other),
                 (false, dtype) if dtype.is_int() => {
                     let Scalar::F64(part) = random(Dtype::F64, 0, stream as u64, number as u64) else { continue };
-                    integer(dtype, (part * least as f64) as i64)
+                    integer(dtype, (part * end as f64) as i64)
                 }
                 (false, dtype) => random(dtype, 0, stream as u64, number as u64),
             };
@@ -138,6 +141,43 @@ pub(super) fn inputs(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, Arr
         }
     }
     Ok(inputs)
+}
+
+/// The ends that elements of inputs are compared with, as subscripts and keys are.
+fn ends(program: &Program, sizes: &[i64]) -> BTreeMap<BufferId, i64> {
+    let value = |symbol: SymbolId| sizes[symbol.as_u32() as usize];
+    let mut ends: BTreeMap<BufferId, i64> = BTreeMap::new();
+    for kernel in program.kernels.values() {
+        let mut ops = BTreeMap::new();
+        visit::for_each_op(&kernel.body, &mut |value, op| _ = ops.insert(value, op));
+        let loaded = |mut value| loop {
+            match ops.get(&value)? {
+                Op::Cast(_, from) => value = *from,
+                Op::Load { buffer, .. } => return Some(*buffer),
+                _ => return None,
+            }
+        };
+        let size = |value| match ops.get(&value)? {
+            Op::Affine(affine) => affine.as_size().cloned(),
+            _ => None,
+        };
+        for op in ops.values() {
+            let (element, end) = match op {
+                Op::Check { value, bound, .. } => (loaded(*value), Some(bound.clone())),
+                Op::Compare(CompareOp::Lt, value, end) => (loaded(*value), size(*end)),
+                _ => continue,
+            };
+            if let (Some(buffer), Some(end)) = (element, end.and_then(|end| end.eval(&value).ok())) {
+                ends.entry(buffer).and_modify(|least| *least = end.min(*least)).or_insert(end);
+            }
+        }
+    }
+    ends
+}
+
+/// The greatest number that is drawn for an integer type.
+fn most(dtype: Dtype) -> i64 {
+    i64::MAX.checked_shr(64 - 8 * dtype.bytes() as u32).unwrap_or(i64::MAX)
 }
 
 /// An integer as an element of an integer type.

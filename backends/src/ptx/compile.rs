@@ -430,7 +430,10 @@ fn kernel<'a>(program: &'a Program, part: &'a Part, threads: Option<u32>) -> (Em
     let grid = match root {
         Some((before, Statement::Loop(l))) if matches!(part.run, Run::Blocks { .. }) => {
             e.block(before);
-            e.reduce_columns(l, results);
+            match &l.kind {
+                LoopKind::Reduce(reductions) => e.reduce_blocks_apart(l, reductions, results),
+                _ => e.reduce_columns(l, results),
+            }
             Grid::each(Some(program.buffers[results[0]].shape.clone()), threads.into())
         }
         Some((before, Statement::Loop(l))) => {

@@ -26,6 +26,7 @@
 //! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
 
 mod alone;
+mod blocks;
 mod build;
 mod collectives;
 mod columns;

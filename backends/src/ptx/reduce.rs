@@ -2,14 +2,13 @@
 //! by one thread.)
 //!
 //! In the order by lanes, each group of 128 threads, one per lane, takes a chunk; the first warp of
-//! the group merges the lanes through shared memory, registers and shuffles. In the order by blocks
-//! of elements, each thread takes such a block, and the results of neighbouring threads are joined.
-//! The first thread joins the results of all rounds by pairwise levels.
+//! the group merges the lanes through shared memory, registers and shuffles. The order by blocks is
+//! in `blocks`. The first thread joins the results of all rounds by pairwise levels.
 
-use ir::nest::{BufferId, IndexId, Input, Loop, Program, Reduction, Statement, ValueId};
-use ir::order::{BLOCK, Distribution, LANES, LANES_CHUNK, Scope};
+use ir::nest::{BufferId, IndexId, Input, Loop, Reduction, Statement, ValueId};
+use ir::order::{Distribution, LANES, LANES_CHUNK, Scope};
 use ir::sabotage::{self, Bug};
-use ir::sched::{chunks_together, is_flat};
+use ir::sched::{chunks_together, is_flat, reduction_bytes, tile_columns};
 use ir::{Order, visit};
 
 use super::build::Control;
@@ -25,7 +24,7 @@ pub(super) const CHUNK: i64 = LANES_CHUNK as i64;
 /// A reduction in progress, as each thread sees it.
 pub(super) struct Sum {
     pub(super) fold: Merging,
-    order: Order,
+    pub(super) order: Order,
     /// The state of the thread so far.
     pub(super) state: Vec<Reg>,
 }
@@ -126,7 +125,7 @@ impl Emitter<'_> {
             } else if only(Order::Lanes) {
                 self.reduce_chunks_together(l, reductions);
             } else {
-                self.reduce_blocks(l, reductions, BLOCK as i64);
+                self.reduce_blocks(l, reductions);
             }
         }
         self.settle(&l.body);
@@ -134,7 +133,8 @@ impl Emitter<'_> {
 
     /// The reductions in groups for which a block has enough shared memory.
     fn passes<'r>(&self, reductions: &'r [Reduction]) -> Vec<&'r [Reduction]> {
-        let bytes = |r: &Reduction| bytes_of(self.merging(r), self.program, self.mapping.threads);
+        let threads = self.mapping.threads as usize;
+        let bytes = |r: &Reduction| reduction_bytes(self.program, self.dtypes(), r, threads);
         let (mut passes, mut begin, mut taken) = (vec![], 0, 0);
         for (k, r) in reductions.iter().enumerate() {
             if k > begin && taken + bytes(r) > SHARED {
@@ -275,7 +275,7 @@ impl Emitter<'_> {
     }
 
     /// The size of a slot of shared memory, and the address of slot `number`.
-    fn place(&mut self, sum: &Sum, at: i64, number: Reg) -> (i64, Address) {
+    pub(super) fn place(&mut self, sum: &Sum, at: i64, number: Reg) -> (i64, Address) {
         let size = sum.fold.bytes(self.program);
         (size, self.b().element(Space::Shared, at, number, size))
     }
@@ -310,7 +310,7 @@ impl Emitter<'_> {
 
     /// The first thread takes the ordered values in this many places, at a constant distance, as
     /// partial result `number`.
-    fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared], places: i64, apart: i64) {
+    pub(super) fn push_first(&mut self, number: Reg, sums: &[Sum], memory: &[Shared], places: i64, apart: i64) {
         if sums.iter().all(|sum| sum.is(Order::Free)) {
             return;
         }
@@ -322,32 +322,6 @@ impl Emitter<'_> {
             }
         });
         self.b().barrier();
-    }
-
-    /// By blocks of this many elements: each thread processes one at a time.
-    fn reduce_blocks(&mut self, l: &Loop, reductions: &[Reduction], block: i64) {
-        let axes = self.axes(&l.dims, &l.body);
-        let sums = self.sums(reductions);
-        let memory = self.shared_of(&sums);
-        let (zero, thread) = (self.int(0), self.special(Special::Tid));
-        let round = block * i64::from(self.mapping.threads);
-        self.counted(zero, axes.total, round, |e, base| {
-            for sum in sums.iter().filter(|sum| !sum.is(Order::Free)) {
-                sum.fold.clear(e, &sum.state);
-            }
-            let first = e.b().op(Opcode::Mad, Type::S64, &[thread.into(), block.into(), base.into()]);
-            let end = e.b().op2(Opcode::Add, Type::S64, first, block);
-            let end = e.b().op2(Opcode::Min, Type::S64, end, axes.total);
-            e.counted(first, end, 1, |e, number| e.take(&axes, number, l, reductions, &sums));
-            for (sum, memory) in sums.iter().zip(&memory).filter(|(sum, _)| !sum.is(Order::Free)) {
-                // Blocks without elements hold the identity.
-                e.join_pairs(sum, memory.at);
-            }
-            let number = e.b().op2(Opcode::Shr, Type::U64, base, i64::from(round.ilog2()));
-            e.push_first(number, &sums, &memory, 1, 1);
-        });
-        let count = self.ceil_div(axes.total, round);
-        self.finish_together(count, reductions, &sums, &memory);
     }
 
     /// The results of runs of this many chunks: each thread has several, at a distance of the
@@ -412,7 +386,7 @@ impl Emitter<'_> {
     }
 
     /// Joins the states of neighbouring threads in shared memory; the result is in the first place.
-    fn join_pairs(&mut self, sum: &Sum, at: i64) {
+    pub(super) fn join_pairs(&mut self, sum: &Sum, at: i64) {
         let fold = sum.fold;
         let thread = self.special(Special::Tid);
         let (size, place) = self.place(sum, at, thread);
@@ -435,7 +409,7 @@ impl Emitter<'_> {
     }
 
     /// The results of `count` partial results, in all threads.
-    fn finish_together(&mut self, count: Reg, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
+    pub(super) fn finish_together(&mut self, count: Reg, reductions: &[Reduction], sums: &[Sum], memory: &[Shared]) {
         for (sum, memory) in sums.iter().zip(memory) {
             if sum.is(Order::Free) {
                 let joined = self.join_threads(sum.fold, sum.state.clone(), memory.at);
@@ -459,12 +433,12 @@ impl Emitter<'_> {
         self.free_shared(sums);
     }
 
-    fn shared_of(&mut self, sums: &[Sum]) -> Vec<Shared> {
-        let threads = self.mapping.threads as usize;
+    /// Takes shared memory for reductions.
+    pub(super) fn shared_of(&mut self, sums: &[Sum]) -> Vec<Shared> {
         let mut memory = vec![];
         for sum in sums {
-            let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
-            let at = self.b().take(Space::Shared, threads * size as usize);
+            let (slots, levels) = self.bytes_of(sum);
+            let at = self.b().take(Space::Shared, slots);
             let levels = self.b().take(Space::Shared, levels);
             memory.push(Shared { at, levels: Levels { fold: sum.fold, space: Space::Shared, at: levels } });
         }
@@ -472,23 +446,26 @@ impl Emitter<'_> {
     }
 
     fn free_shared(&mut self, sums: &[Sum]) {
-        let threads = self.mapping.threads as usize;
         for sum in sums.iter().rev() {
-            let (size, levels) = (sum.fold.bytes(self.program), Levels::bytes(sum.fold, self.program));
+            let (slots, levels) = self.bytes_of(sum);
             self.b().give_back(Space::Shared, levels);
-            self.b().give_back(Space::Shared, threads * size as usize);
+            self.b().give_back(Space::Shared, slots);
         }
+    }
+
+    /// The bytes of the slots of a reduction, and of its levels.
+    pub(super) fn bytes_of(&self, sum: &Sum) -> (usize, usize) {
+        let (size, threads) = (sum.fold.bytes(self.program) as usize, self.mapping.threads as usize);
+        let columns = if sum.is(Order::Blocks) { tile_columns(size, threads) + 1 } else { 1 };
+        (size * threads * columns, Levels::bytes(sum.fold, self.program))
     }
 }
 
-/// The shared memory of a reduction: a slot for each thread, and the levels.
-struct Shared {
-    at: i64,
-    levels: Levels,
+/// The shared memory of a reduction: a slot for each thread, or a row of a tile, and the levels.
+pub(super) struct Shared {
+    pub(super) at: i64,
+    pub(super) levels: Levels,
 }
 
 /// The bytes of shared memory for reductions: a little less than a block has by default.
 pub(super) const SHARED: usize = 40 << 10;
-fn bytes_of(fold: Merging, program: &Program, threads: u32) -> usize {
-    usize::try_from(fold.bytes(program)).unwrap_or(0) * threads as usize + Levels::bytes(fold, program)
-}

@@ -40,7 +40,7 @@ pub use form::{Form, Forms, LoopForm};
 pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Radix, Scans};
 pub use query::{
     LEVELS, STATE, Shared, chunks_together, divides, ends_in_last_block, extreme, in_lanes, is_flat, is_scalar,
-    may_repeat, prefixes_in_chunks, reduction_bytes, reductions_bytes, register_bytes, single_prefixes,
+    may_repeat, prefixes_in_chunks, reduction_bytes, reductions_bytes, register_bytes, single_prefixes, tile_columns,
 };
 pub use row::{Beyond, Fill, Row, Staged};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};

@@ -33,14 +33,15 @@ const BINS: i64 = 1 << 16;
 const LEAST: i64 = 1 << 11;
 /// Chunks have at most eight times as many elements as keys.
 const MOST: i64 = 1 << 29;
-/// With this many chunks, or columns of chunks, a GPU has enough to do without bins.
-const ENOUGH: i64 = 1 << 10;
+/// With this many chunks, or 16 times as many columns of chunks, a GPU has enough to do without bins.
+const ENOUGH: i64 = 1 << 7;
 /// The elements that are taken at a time.
 const AT_ONCE: i64 = 4;
 
-/// 1 if bins pay off for this many keys and columns of chunks, else 0.
-pub(super) fn pay(keys: &Size, columns: &Size) -> Size {
-    &(&below(keys, MOST) - &below(keys, LEAST)) * &below(columns, ENOUGH)
+/// 1 if bins pay off for this many keys, chunks and columns, else 0.
+pub(super) fn pay(keys: &Size, chunks: &Size, columns: &Size) -> Size {
+    let much = chunks + &(chunks * columns).floor_div(&Size::constant(16));
+    &(&below(keys, MOST) - &below(keys, LEAST)) * &below(&much, ENOUGH)
 }
 
 /// The first subscript within the tables of a keyed loop, if it is the same in all of them, and a

@@ -38,8 +38,10 @@ pub struct Machine {
 /// How rows are sorted by radix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Radix {
-    /// Shorter rows are sorted in a single iteration, others in chunks.
+    /// Rows of this length are sorted in chunks, shorter ones in a single iteration.
     pub row: i64,
+    /// The same length for fewer rows than this number, in which there is less to do at once.
+    pub few: Option<(i64, i64)>,
     /// The least elements of a chunk.
     pub chunk: i64,
     /// The most chunks of a row, if there is a limit.
@@ -154,7 +156,7 @@ impl Machine {
         columns: Columns::Tiles,
         chunks_blocks: true,
         keyed: Keyed::Groups(4),
-        radix: Radix { row: 1 << 14, chunk: 1 << 14, chunks: None },
+        radix: Radix { row: 1 << 14, few: None, chunk: 1 << 14, chunks: None },
         hoists_checks: true,
         splits_borders: true,
         jams: 4,
@@ -179,7 +181,7 @@ impl Machine {
         columns: Columns::Strips,
         chunks_blocks: false,
         keyed: Keyed::Bins,
-        radix: Radix { row: 1 << 12, chunk: 1 << 8, chunks: Some(1 << 13) },
+        radix: Radix { row: 1 << 14, few: Some((1 << 11, 1 << 7)), chunk: 1 << 8, chunks: Some(1 << 13) },
         hoists_checks: false,
         splits_borders: false,
         jams: 1,

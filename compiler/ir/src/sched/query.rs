@@ -164,7 +164,18 @@ pub fn reduction_bytes(program: &Program, values: &Values, r: &Reduction, thread
         }
         Merge::Reducer(id) => 8 * program.reducers[id].identity.len(),
     };
-    bytes * threads + LEVELS * bytes.max(STATE)
+    let columns = if r.order == Order::Blocks { tile_columns(bytes, threads) + 1 } else { 1 };
+    bytes * threads * columns + LEVELS * bytes.max(STATE)
+}
+
+/// The most bytes of a tile.
+const TILE: usize = 8 << 10;
+
+/// How many states of each block of the order stand in a tile in shared memory, with a row for each
+/// thread: a power of two.
+pub fn tile_columns(bytes: usize, threads: usize) -> usize {
+    let columns = (TILE / (bytes * threads).max(1)).clamp(1, 16);
+    1 << columns.ilog2()
 }
 
 /// The same for all reductions in some statements.
