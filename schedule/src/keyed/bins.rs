@@ -212,7 +212,7 @@ impl Expansion<'_> {
                 return bin;
             }
             let mut key = None;
-            visit::for_each_statement(&vec![statement], &mut |s| {
+            visit::for_each_statement(&[statement], &mut |s| {
                 if let Statement::Scatter { at, .. } = s {
                     key.get_or_insert(at[axis].clone());
                 }
@@ -342,12 +342,14 @@ impl Expansion<'_> {
 fn merging(block: Block) -> Block {
     let mut out = vec![];
     for statement in block {
-        match statement {
-            Statement::If { then, otherwise, .. } if then.iter().any(scatters) || otherwise.iter().any(scatters) => {
-                let branch = if then.iter().any(scatters) { then } else { otherwise };
-                out.extend(merging(branch));
-            }
-            _ => out.push(statement),
+        let branch = if let Statement::If { then, otherwise, .. } = &statement {
+            [then, otherwise].into_iter().find(|branch| branch.iter().any(scatters))
+        } else {
+            None
+        };
+        match branch {
+            Some(branch) => out.extend(merging(branch.clone())),
+            None => out.push(statement),
         }
     }
     out
