@@ -7,6 +7,7 @@ use fuseloop::reference::{self, Kind};
 use lsp_types::{CompletionItem, CompletionItemKind, Documentation, Position};
 
 use super::documents::Document;
+use super::hover;
 
 /// The words that may stand at a position; the editor picks those that fit the letters before it.
 pub fn of(names: &Names, document: &Document, position: Position) -> Vec<CompletionItem> {
@@ -27,7 +28,7 @@ pub fn of(names: &Names, document: &Document, position: Position) -> Vec<Complet
     let inside = names.functions().find(|function| function.bytes.start <= at && at <= function.bytes.end);
     let near = inside.iter().flat_map(|function| names.within(function));
     for one in near.filter(|one| one.role != Role::Function && (one.span.start as usize) < at) {
-        add(&one.text, CompletionItemKind::VARIABLE, None, "");
+        add(&one.text, CompletionItemKind::VARIABLE, names.type_of(&one), hover::role(one.role));
     }
     for function in names.callable() {
         add(&function.name, CompletionItemKind::FUNCTION, Some(function.signature), &function.comment);

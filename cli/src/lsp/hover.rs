@@ -38,7 +38,8 @@ pub fn of(documents: &Documents, document: &Document, position: Position) -> Opt
     Some(Hover { contents: HoverContents::Markup(contents), range: None })
 }
 
-fn role(role: Role) -> &'static str {
+/// A phrase about names of a kind.
+pub(super) fn role(role: Role) -> &'static str {
     match role {
         Role::Function => "a function",
         Role::Parameter => "a parameter",
