@@ -79,7 +79,7 @@ fn completion_has_names_functions_and_keywords() {
     assert_eq!(of("twice").unwrap()["detail"], "fn twice(x: f32[n])");
     assert_eq!(of("twice").unwrap()["documentation"], "Twice it.");
     assert_eq!(of("clamp").unwrap()["detail"], "clamp(x, lo, hi)");
-    assert_eq!(of("x").unwrap()["detail"], "f32[n, m]");
+    assert_eq!(of("x").unwrap()["detail"], "f32[n]");
     assert_eq!(of("x").unwrap()["documentation"], "a parameter");
 }
 
