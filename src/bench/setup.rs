@@ -115,8 +115,8 @@ fn zeros(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     Ok(inputs)
 }
 
-/// Inputs of these sizes: floats as `random:` draws them, integers that are subscripts or keys below
-/// the ends that the program has for them, others below every size, and scalars 0.5 or 1.
+/// Inputs of these sizes: floats as `random:` draws them, integers that are subscripts or keys
+/// below the ends that the program has for them, others below every size, and scalars 0.5 or 1.
 pub(super) fn inputs(program: &Program, sizes: &[i64]) -> Result<Vec<Array>, ArrayError> {
     let is_size = |n: usize| program.symbols.values().any(|s| s.source == SymbolSource::Scalar { input: n });
     let mut inputs = zeros(program, sizes)?;

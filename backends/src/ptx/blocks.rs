@@ -1,6 +1,7 @@
-//! Reductions in the order by blocks, by the threads of a block together. Each thread has a block of
-//! the order to add up, and a row of a tile in shared memory. All threads compute the elements of
-//! the tile, so that neighbouring threads have neighbouring elements, and then each adds up its row.
+//! Reductions in the order by blocks, by the threads of a block together. Each thread has a block
+//! of the order to add up, and a row of a tile in shared memory. All threads compute the elements
+//! of the tile, so that neighbouring threads have neighbouring elements, and then each adds up its
+//! row.
 //!
 //! ```text
 //! thread     0 .. S-1   S .. 2S-1  ...       the elements of a column of blocks
@@ -45,8 +46,8 @@ impl Emitter<'_> {
         self.finish_together(count, reductions, &sums, &memory);
     }
 
-    /// The share of the block of threads in a loop at the top of a kernel. The results of its blocks
-    /// go to buffers.
+    /// The share of the block of threads in a loop at the top of a kernel. The results of its
+    /// blocks go to buffers.
     pub(super) fn reduce_blocks_apart(&mut self, l: &Loop, reductions: &[Reduction], buffers: &[BufferId]) {
         let axes = self.axes(&l.dims, &l.body);
         let mut sums = self.sums(reductions);

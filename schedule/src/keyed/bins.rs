@@ -1,6 +1,6 @@
-//! Chunks with large tables by *bins*, which are ranges of keys: the elements are sorted by bin, and
-//! each bin then merges those of each chunk into its part of the chunk's table. The elements of a
-//! key stay in order.
+//! Chunks with large tables by *bins*, which are ranges of keys: the elements are sorted by bin,
+//! and each bin then merges those of each chunk into its part of the chunk's table. The elements
+//! of a key stay in order.
 //!
 //! ```text
 //! parallel e < n { bins[e] = key / width, or the number of bins if it merges nothing }
@@ -33,7 +33,8 @@ const BINS: i64 = 1 << 16;
 const LEAST: i64 = 1 << 11;
 /// Chunks have at most eight times as many elements as keys.
 const MOST: i64 = 1 << 29;
-/// With this many chunks, or 16 times as many columns of chunks, a GPU has enough to do without bins.
+/// With this many chunks, or 16 times as many columns of chunks, a GPU has enough to do without
+/// bins.
 const ENOUGH: i64 = 1 << 7;
 /// The elements that are taken at a time.
 const AT_ONCE: i64 = 4;

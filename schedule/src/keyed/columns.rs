@@ -23,7 +23,7 @@ use super::bins::{Bins, scatters};
 use super::{Expansion, Place, Table, holds_loop};
 use crate::maker::needed;
 
-/// What an iteration takes.
+/// The elements that an iteration takes.
 #[derive(Clone, Copy)]
 pub(super) enum Share<'b> {
     /// The elements of a chunk, of this many.
