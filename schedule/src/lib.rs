@@ -4,6 +4,7 @@
 //!
 //! | pass | does |
 //! |---|---|
+//! | `rows` | runs loops around contractions in tiles of iterations, or apart |
 //! | `prepare` | expands contractions that the target does not keep whole, unrolls small loops |
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
 //! | `borders` | splits loops with branches at their borders into the interior and the borders |
@@ -46,6 +47,7 @@ mod maker;
 pub mod orders;
 pub mod pipeline;
 pub mod prepare;
+pub mod rows;
 mod scans;
 pub mod sort;
 pub mod split;

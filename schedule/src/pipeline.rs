@@ -20,6 +20,7 @@ use crate::join::join;
 use crate::maker::operations;
 use crate::orders::orders;
 use crate::prepare::prepare;
+use crate::rows::rows;
 use crate::split::split;
 use crate::strategies::strategies;
 use crate::tile::tile;
@@ -29,7 +30,8 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 8] = [
+pub const REWRITES: [(&str, Pass); 9] = [
+    ("rows", rows),
     ("prepare", prepare),
     ("forward", forward),
     ("borders", borders),

@@ -6,13 +6,14 @@
 //! Products with a few rows or columns do not pay for packing; they read the other factor once, in
 //! place.
 //!
-//! Each element of the result is accumulated in the same order wherever it is computed, so the bits
-//! do not depend on how many threads share the rows.
+//! Each element of the result is accumulated in the same order wherever it is computed, in blocks of
+//! [`INNER`] elements, so the bits do not depend on how many threads share the rows, or on the rows
+//! that are multiplied together.
 
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_permutex2var_ps, _mm512_reduce_add_ps, _mm512_set1_ps,
-    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_permutex2var_ps, _mm512_set1_ps, _mm512_setr_epi32,
+    _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 use crate::abi::GemmCall;
@@ -132,7 +133,7 @@ pub(super) unsafe fn multiply(call: &GemmCall) {
         if p.m <= FEW && p.b.across == 1 {
             few_rows(&p);
         } else if p.n <= FEW && p.a.across == 1 {
-            few_columns(&p, call.work.cast());
+            few_columns(&p);
         } else {
             blocks(&p, call.work.cast());
         }
@@ -156,12 +157,16 @@ unsafe fn blocks(p: &Product, left: *mut f32) {
         loop {
             let inner = (p.k - from).min(INNER);
             let lanes = if p.packed { 0 } else { columns.next_multiple_of(COLUMNS) };
-            for at in (0..lanes).step_by(LANES) {
+            // Rows that are contiguous are read side by side, a few at a time: all of them at once
+            // are more pages than the processor keeps addresses of.
+            let rows = if p.b.across == 1 { LANES } else { inner.max(1) };
+            for (k, at) in (0..inner).step_by(rows).flat_map(|k| (0..lanes).step_by(LANES).map(move |at| (k, at))) {
                 let there = columns.saturating_sub(at).min(LANES);
-                let panel = right.wrapping_add(at / COLUMNS * COLUMNS * inner + at % COLUMNS);
+                let panel = right.wrapping_add(at / COLUMNS * COLUMNS * inner + at % COLUMNS + k * COLUMNS);
+                let part = p.b.from(from + k, j + at).transposed();
                 // SAFETY: the columns exist, and the working memory has room for whole panels of
                 // them.
-                unsafe { pack(p.b.from(from, j + at).transposed(), there, inner, panel, COLUMNS) };
+                unsafe { pack(part, there, rows.min(inner - k), panel, COLUMNS) };
             }
             for i in (0..p.m).step_by(BLOCK_ROWS) {
                 let rows = (p.m - i).min(BLOCK_ROWS);
@@ -320,11 +325,11 @@ unsafe fn store<const N: usize>(c: Matrix, row: [__m512; N], columns: usize, add
 /// As for [`multiply`].
 #[target_feature(enable = "avx512f")]
 unsafe fn few_rows(p: &Product) {
-    for j in (0..p.n).step_by(WIDE * LANES) {
+    for (j, from) in blocks_of(p.n, WIDE * LANES).flat_map(|j| blocks_of(p.k, INNER).map(move |from| (j, from))) {
         let columns = (p.n - j).min(WIDE * LANES);
         let masks: [u16; WIDE] = std::array::from_fn(|k| below(columns.saturating_sub(k * LANES)));
         let mut sums = [[_mm512_setzero_ps(); WIDE]; FEW];
-        for k in 0..p.k {
+        for k in from..p.k.min(from + INNER) {
             // SAFETY: guaranteed by the caller; masks exclude missing columns.
             unsafe {
                 let row = p.b.at(k, j);
@@ -342,62 +347,44 @@ unsafe fn few_rows(p: &Product) {
         }
         for (i, sums) in sums.into_iter().enumerate().take(p.m) {
             // SAFETY: as above.
-            unsafe { store(p.c.from(i, j), sums, columns, p.add) };
+            unsafe { store(p.c.from(i, j), sums, columns, p.add || from > 0) };
         }
     }
 }
 
-/// A product with a few columns, in which the left factor is contiguous along its rows: dot
-/// products of a few rows with each column. Columns that are not contiguous are packed first, as
-/// many elements at a time as there is room for.
+/// The beginnings of blocks of some indices. There is one block at least, so that a sum of nothing
+/// is stored.
+fn blocks_of(all: usize, block: usize) -> impl Iterator<Item = usize> {
+    (0..all.max(1)).step_by(block)
+}
+
+/// A product with a few columns, in which the left factor is contiguous along its rows: 16 rows at
+/// a time, transposed in registers.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[target_feature(enable = "avx512f")]
-unsafe fn few_columns(p: &Product, work: *mut f32) {
-    const MOST: usize = BLOCK_COLUMNS * INNER / FEW;
-    let mut from = 0;
-    loop {
-        let inner = (p.k - from).min(MOST);
-        let mut b = p.b.from(from, 0);
-        if b.down != 1 {
-            let packed = Matrix { first: work, down: 1, across: inner as isize };
-            for (k, j) in (0..inner).flat_map(|k| (0..p.n).map(move |j| (k, j))) {
-                // SAFETY: the elements exist, and the working memory has room for `FEW` times
-                // `MOST` of them.
-                unsafe { *packed.at(k, j) = *b.at(k, j) };
-            }
-            b = packed;
-        }
-        for i in (0..p.m).step_by(FEW) {
-            let rows = (p.m - i).min(FEW);
-            let mut sums = [[_mm512_setzero_ps(); FEW]; FEW];
-            for k in (0..inner).step_by(LANES) {
-                let mask = below(inner - k);
+unsafe fn few_columns(p: &Product) {
+    for (i, from) in blocks_of(p.m, LANES).flat_map(|i| blocks_of(p.k, INNER).map(move |from| (i, from))) {
+        let (rows, to) = ((p.m - i).min(LANES), p.k.min(from + INNER));
+        let mut sums = [_mm512_setzero_ps(); FEW];
+        for k in (from..to).step_by(LANES) {
+            let width = (to - k).min(LANES);
+            let mut square = [_mm512_setzero_ps(); LANES];
+            for (row, v) in square.iter_mut().enumerate().take(rows) {
                 // SAFETY: guaranteed by the caller; masks exclude missing elements.
-                unsafe {
-                    let right: [__m512; FEW] =
-                        std::array::from_fn(|j| _mm512_maskz_loadu_ps(if j < p.n { mask } else { 0 }, b.at(k, j)));
-                    for (row, sums) in sums.iter_mut().enumerate() {
-                        let mask = if row < rows { mask } else { 0 };
-                        let left = _mm512_maskz_loadu_ps(mask, p.a.at(i + row, from + k));
-                        for j in 0..FEW {
-                            sums[j] = _mm512_fmadd_ps(left, right[j], sums[j]);
-                        }
-                    }
-                }
+                *v = unsafe { _mm512_maskz_loadu_ps(below(width), p.a.at(i + row, k)) };
             }
-            for (row, sums) in sums.into_iter().enumerate().take(rows) {
-                for (j, sum) in sums.into_iter().enumerate().take(p.n) {
-                    let (at, sum) = (p.c.at(i + row, j), _mm512_reduce_add_ps(sum));
+            for (n, a) in transposed(square).into_iter().enumerate().take(width) {
+                for (j, sum) in sums.iter_mut().enumerate().take(p.n) {
                     // SAFETY: guaranteed by the caller.
-                    unsafe { *at = if p.add || from > 0 { *at + sum } else { sum } };
+                    *sum = _mm512_fmadd_ps(a, _mm512_set1_ps(unsafe { *p.b.at(k + n, j) }), *sum);
                 }
             }
         }
-        from += MOST;
-        if from >= p.k {
-            break;
+        for (j, sum) in sums.into_iter().enumerate().take(p.n) {
+            // SAFETY: guaranteed by the caller.
+            unsafe { store(p.c.transposed().from(j, i), [sum], rows, p.add || from > 0) };
         }
     }
 }

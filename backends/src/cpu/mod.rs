@@ -35,6 +35,8 @@ mod fold;
 mod formula;
 #[cfg(target_arch = "x86_64")]
 mod gemm;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod gemm_tests;
 mod half;
 mod index_split;
 mod inner_loops;

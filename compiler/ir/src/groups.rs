@@ -1,7 +1,12 @@
 //! The indices of a contraction by role. With each group flattened to one number, a contraction is
 //! a batch of matrix products.
+//!
+//! In a loop, a contraction multiplies one row of a factor, or some of them, in each iteration. Such
+//! a loop runs in tiles of iterations, so that these rows are one product again.
 
-use crate::nest::{Contraction, Extent, IndexId};
+use std::collections::BTreeSet;
+
+use crate::nest::{Block, Contraction, Extent, IndexId, Loop, LoopKind, Program, Prologue, Role, Statement, ValueId};
 use crate::{Affine, Size, visit};
 
 /// Indices with their extents; the last varies fastest.
@@ -47,4 +52,60 @@ pub fn step(affine: &Affine<IndexId>, dims: &Dims) -> Option<Size> {
         }
     }
     Some(affine.coefficient(*last))
+}
+
+impl Loop {
+    /// Whether a contraction stands directly in its body.
+    pub fn multiplies(&self) -> bool {
+        self.contractions().next().is_some()
+    }
+
+    fn contractions(&self) -> impl Iterator<Item = &Contraction> {
+        self.body.iter().filter_map(|s| if let Statement::Contract(c) = s { Some(c) } else { None })
+    }
+
+    /// The indices of a parallel loop along which its iterations are rows, or columns, of every
+    /// contraction directly in its body: one factor differs in each of them, and the other has an
+    /// index of its own.
+    pub fn along_rows(&self, program: &Program) -> Vec<IndexId> {
+        if self.kind != LoopKind::Parallel {
+            return vec![];
+        }
+        let mut defined = BTreeSet::new();
+        for statement in &self.body {
+            visit::for_each_definition(statement, &mut |value| _ = defined.insert(value));
+        }
+        let is_row = |c: &Contraction, index: IndexId| {
+            let [left, right] = [&c.left, &c.right].map(|factor| Mentioned::by(program, factor, &defined));
+            let (one, other) = match (left.differs(index), right.differs(index)) {
+                (true, false) => (left, right),
+                (false, true) => (right, left),
+                _ => return false,
+            };
+            c.free.iter().any(|(i, _)| other.indices.contains(i) && !one.indices.contains(i))
+        };
+        let dims = self.dims.iter().map(|(index, _)| *index);
+        dims.filter(|index| self.contractions().all(|c| is_row(c, *index))).collect()
+    }
+}
+
+/// What a factor of a contraction in a loop mentions.
+struct Mentioned {
+    indices: BTreeSet<IndexId>,
+    /// Whether it mentions values of an iteration, or elements of scratch.
+    own: bool,
+}
+
+impl Mentioned {
+    fn by(program: &Program, factor: &Prologue, defined: &BTreeSet<ValueId>) -> Mentioned {
+        let values = visit::free_values(&factor.body);
+        let scratch =
+            |block: &Block| visit::loads(block).iter().any(|buffer| program.buffers[*buffer].role == Role::Scratch);
+        let own = values.iter().chain([&factor.value]).any(|v| defined.contains(v)) || scratch(&factor.body);
+        Mentioned { indices: visit::free_indices(&factor.body), own }
+    }
+
+    fn differs(&self, index: IndexId) -> bool {
+        self.own || self.indices.contains(&index)
+    }
 }

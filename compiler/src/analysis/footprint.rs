@@ -11,7 +11,7 @@
 //! elements that it touches again are still in the cache for the next iteration. So the footprint
 //! of the whole loop at that level crosses to the cache as often as that loop is entered. If not
 //! even the innermost loops fit, each of them counts by itself. A contraction counts as touching
-//! everything once, because tuned products work on tiles. Consecutive loops that could run together
+//! everything once, because tuned products work on tiles, and so does a loop around contractions. Consecutive loops that could run together
 //! (neither uses a result of the other) read a buffer once; between loops that depend on each other
 //! nothing stays in the cache.
 //!
@@ -203,7 +203,8 @@ impl<'k, N: Number, S: Fn(&Size) -> f64> Footprints<'_, 'k, N, S> {
     fn crossing(&self, id: ScopeId) -> Vec<Moved<N>> {
         let scope = &self.accesses.scopes[id];
         let mut outer = self.footprint(scope.accesses.clone(), scope.place, None);
-        if scope.kind == ScopeKind::Free || self.fits(&outer) {
+        let multiplies = |(_, inner): (ScopeId, &Scope<'k>)| inner.kind == ScopeKind::Free;
+        if scope.kind == ScopeKind::Free || self.fits(&outer) || self.accesses.inside(id).any(multiplies) {
             return outer;
         }
         let mut entries = N::whole(1);

@@ -10,7 +10,7 @@ use ir::{Affine, Size};
 
 use super::legality::loops::{self, How, Joint, Matched};
 use super::outline::{Outline, is_check};
-use super::{keyed, placed};
+use super::{keyed, placed, rows};
 
 /// Which loops are fused in addition to those that have something in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ pub(super) enum Also {
     /// Contractions with elementwise loops over exactly their free indices, which become part of
     /// their epilogues.
     Epilogues,
+    /// As with the same extents; and contractions with loops over their rows ([`rows`]).
+    Rows,
 }
 
 /// Fuses the loops of a block, and those inside. Returns whether any were fused.
@@ -63,18 +65,22 @@ fn fuse_at(
     (first, second): (usize, usize),
     Joint { matched, needed, how }: &Joint,
 ) -> usize {
-    let later = block.remove(second);
+    let later = match block.remove(second) {
+        Statement::Contract(c) => Statement::Loop(rows::around(c, matched.iter().map(|(_, j)| *j))),
+        other => other,
+    };
     let later_leans = outlines.remove(second).leans;
     let place = first + needed.len();
     reorder(block, (first, second), needed);
     reorder(outlines, (first, second), needed);
     if let Statement::Loop(later) = later {
         match (&mut block[place], how) {
-            (Statement::Loop(earlier), How::Together) => merge(earlier, later, matched),
+            (Statement::Loop(earlier), How::Together | How::Rows) => merge(earlier, later, matched),
             (Statement::Loop(earlier), How::Placed) => placed::merge(earlier, later, matched),
             (Statement::Loop(earlier), How::Keyed) => keyed::merge(earlier, later, matched),
             (Statement::Loop(earlier), How::Behind) => keyed::put_behind(earlier, later, matched),
             (Statement::Contract(c), How::Epilogue) => epilogue(c, later, matched),
+            (earlier @ Statement::Contract(_), How::Rows) => rows::merge(earlier, later, matched),
             // Other statements are never fused.
             _ => {}
         }

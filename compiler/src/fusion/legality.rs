@@ -198,7 +198,9 @@ fn outer_axes(
 
 /// Whether a kernel holds a contraction.
 pub(super) fn contracts(graph: &Graph, id: KernelId) -> bool {
-    graph.kernel(id).body.iter().any(|s| matches!(s, Statement::Contract(_)))
+    let mut found = false;
+    visit::for_each_statement(&graph.kernel(id).body, &mut |s| found |= matches!(s, Statement::Contract(_)));
+    found
 }
 
 /// The reason why independent kernels are not merged: the first outer extents in which they differ.

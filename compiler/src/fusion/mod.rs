@@ -16,6 +16,7 @@
 //! fuse_kernels    mechanism: fuses the loops of two kernels
 //! fuse_loops      fuses the loops of a block, at every depth
 //! placed          fuses elementwise work on sorted elements into the sort
+//! rows            fuses contractions with loops over their rows
 //! keyed           fuses reductions by key, and puts elementwise work on their results behind them
 //! outline         the accesses and operands of statements, for the rules of loops
 //! split           splits a loop over merged axes into one over the axes
@@ -44,6 +45,7 @@ mod outline;
 mod pairs;
 mod placed;
 mod profit;
+mod rows;
 mod search;
 pub mod siblings;
 mod split;

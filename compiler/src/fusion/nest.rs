@@ -6,11 +6,11 @@
 //! producer's index, and loaded with the consumer's index, alone on the same axis. They agree on
 //! none with a reduction over everything, because every later element has to wait for all of it.
 //!
-//! Elementwise work on sorted elements becomes part of the sort (`placed`).
+//! Elementwise work on sorted elements becomes part of the sort (`placed`). Contractions take part
+//! with loops over their rows (`rows`), so that attention is one kernel.
 
 use super::fuse_kernels::fuse_kernels;
 use super::fuse_loops::Also;
-use super::legality::contracts;
 use super::profit::TimeLimit;
 use super::{Graph, legality, pairs, profit};
 
@@ -18,10 +18,10 @@ use super::{Graph, legality, pairs, profit};
 pub fn run(graph: &mut Graph, limit: TimeLimit) -> bool {
     pairs::along_flows(
         graph,
-        |graph, (producer, consumer)| !(contracts(graph, producer) || contracts(graph, consumer)),
+        |_, _| true,
         |graph, pair, flows| {
             legality::adjacent(graph, pair)?;
-            let kernel = fuse_kernels(graph, pair, Also::SameExtents)?;
+            let kernel = fuse_kernels(graph, pair, Also::Rows)?;
             profit::merge(graph, pair, kernel, limit, |graph| {
                 flows.iter().for_each(|buffer| graph.fused(*buffer, pair.1))
             })

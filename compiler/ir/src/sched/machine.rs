@@ -13,6 +13,8 @@ pub struct Machine {
     pub name: &'static str,
     /// The contractions that stay whole. Others become loops.
     pub contractions: Contractions,
+    /// The iterations of the shortest tile, if loops around contractions run in tiles.
+    pub rows: Option<i64>,
     /// How long scans run.
     pub scans: Scans,
     /// How sums of columns run.
@@ -152,6 +154,7 @@ impl Machine {
     pub const CPU: Machine = Machine {
         name: "cpu",
         contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: None },
+        rows: Some(28),
         scans: Scans::HandOff,
         columns: Columns::Tiles,
         chunks_blocks: true,
@@ -177,6 +180,7 @@ impl Machine {
     pub const PTX: Machine = Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
+        rows: None,
         scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,
@@ -214,8 +218,8 @@ impl Machine {
 }
 
 impl Contractions {
-    /// Whether a contraction stays whole: the target supports its type and its shape, and none of
-    /// its extents is a value.
+    /// Whether a contraction stays whole: the target supports its type and its shape, and sums over
+    /// as many elements as sizes say.
     pub fn keep(&self, values: &Values, c: &Contraction) -> bool {
         let sized = |dims: &Dims| dims.iter().all(|(_, extent)| extent.as_size().is_some());
         let wide = |dims: &Dims, narrowest: i64| {
@@ -226,6 +230,6 @@ impl Contractions {
             let groups = Groups::new(c);
             wide(&groups.rows, narrowest) && wide(&groups.columns, narrowest)
         });
-        sized(&c.free) && sized(&c.reduce) && matrix && self.dtypes.contains(&values[c.result])
+        (self.nested || sized(&c.free)) && sized(&c.reduce) && matrix && self.dtypes.contains(&values[c.result])
     }
 }

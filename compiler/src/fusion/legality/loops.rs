@@ -26,7 +26,7 @@ use ir::sabotage::{self, Bug};
 
 use super::super::fuse_loops::{Also, rename};
 use super::super::outline::{Access, Outline};
-use super::super::{keyed, placed};
+use super::super::{keyed, placed, rows};
 
 /// Indices of a loop, each with the one of a later loop that it matches.
 pub type Matched = Vec<(IndexId, IndexId)>;
@@ -53,9 +53,11 @@ pub enum How {
     Behind,
     /// Work on a product goes into its epilogue.
     Epilogue,
+    /// A contraction and a loop over its rows become one loop.
+    Rows,
 }
 
-/// How the loop at `second` of a block may be fused with the one at `first`, if it may.
+/// How the loop or contraction at `second` of a block may be fused with that at `first`, if it may.
 pub fn may_fuse(
     program: &Program,
     block: &Block,
@@ -63,29 +65,11 @@ pub fn may_fuse(
     (first, second): (usize, usize),
     also: Also,
 ) -> Option<Joint> {
-    let Statement::Loop(later) = &block[second] else { return None };
     let (a, b) = (&outlines[first], &outlines[second]);
-    let behind =
-        || keyed::matched_behind(program, (&block[first], a), (later, b)).filter(|_| also == Also::SameExtents);
-    let (how, matched) = match &block[first] {
-        Statement::Loop(earlier) if placed::sorts(earlier) => (How::Placed, placed::matched((earlier, a), (later, b))?),
-        Statement::Loop(earlier) => {
-            if let Some(matched) = keyed::matched((&block[first], a), (&block[second], b), also) {
-                (How::Keyed, matched)
-            } else if let Some(matched) = behind() {
-                (How::Behind, matched)
-            } else {
-                let matched = matched((&earlier.dims, a), (&later.dims, b), also);
-                let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
-                (How::Together, Some(matched).filter(|_| agree)?)
-            }
-        }
-        Statement::Contract(c) if also == Also::Epilogues => {
-            let matched = matched((&c.free, a), (&later.dims, b), also);
-            let all = matched.len() == c.free.len() && matched.len() == later.dims.len();
-            let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
-            (How::Epilogue, Some(matched).filter(|_| agree)?)
-        }
+    let rows = || rows::matched(program, (&block[first], a), (&block[second], b), also);
+    let (how, matched) = match &block[second] {
+        Statement::Loop(later) => with_loop(program, (&block[first], a), (&block[second], later, b), also, &rows)?,
+        Statement::Contract(_) if also == Also::Rows && block[first].repeats() => (How::Rows, rows()?),
         Statement::Let { .. }
         | Statement::Store { .. }
         | Statement::Scatter { .. }
@@ -99,8 +83,52 @@ pub fn may_fuse(
     (!checks).then_some(Joint { matched, needed, how })
 }
 
+/// How a loop may be fused with a statement before it, and the indices that match.
+fn with_loop(
+    program: &Program,
+    (first, a): (&Statement, &Outline),
+    (second, later, b): (&Statement, &Loop, &Outline),
+    also: Also,
+    rows: &dyn Fn() -> Option<Matched>,
+) -> Option<(How, Matched)> {
+    let outermost = matches!(also, Also::SameExtents | Also::Rows);
+    Some(match first {
+        Statement::Loop(earlier) if earlier.multiplies() || later.multiplies() => {
+            let agree = |matched: &Matched| kinds_agree(earlier, later, matched);
+            (How::Rows, rows().filter(agree)?)
+        }
+        Statement::Loop(earlier) if placed::sorts(earlier) => (How::Placed, placed::matched((earlier, a), (later, b))?),
+        Statement::Loop(earlier) => {
+            if let Some(matched) = keyed::matched((first, a), (second, b), also) {
+                (How::Keyed, matched)
+            } else if let Some(matched) =
+                outermost.then(|| keyed::matched_behind(program, (first, a), (later, b))).flatten()
+            {
+                (How::Behind, matched)
+            } else {
+                let matched = matched((&earlier.dims, a), (&later.dims, b), also);
+                let agree = kinds_agree(earlier, later, &matched) && scans_forward((earlier, a), (later, b), &matched);
+                (How::Together, Some(matched).filter(|_| agree)?)
+            }
+        }
+        Statement::Contract(c) if also == Also::Epilogues => {
+            let matched = matched((&c.free, a), (&later.dims, b), also);
+            let all = matched.len() == c.free.len() && matched.len() == later.dims.len();
+            let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
+            (How::Epilogue, Some(matched).filter(|_| agree)?)
+        }
+        Statement::Contract(_) if also == Also::Rows => (How::Rows, rows().filter(|_| !holds_several(&later.body))?),
+        Statement::Let { .. }
+        | Statement::Store { .. }
+        | Statement::Scatter { .. }
+        | Statement::If { .. }
+        | Statement::While(_)
+        | Statement::Contract(_) => return None,
+    })
+}
+
 /// Whether a block holds no loops.
-fn is_elementwise(block: &Block) -> bool {
+pub fn is_elementwise(block: &Block) -> bool {
     block.iter().all(|s| match s {
         Statement::Let { .. } | Statement::Store { .. } => true,
         Statement::If { then, otherwise, .. } => is_elementwise(then) && is_elementwise(otherwise),
@@ -139,7 +167,7 @@ pub fn matched((first, a): (&Dims, &Outline), (second, b): (&Dims, &Outline), al
         scalars &= x.axes.is_empty();
     }
     let in_order = || first.iter().zip(second).map(|((i, _), (j, _))| (*i, *j));
-    if also == Also::SameExtents && scalars && first.len() == second.len() {
+    if matches!(also, Also::SameExtents | Also::Rows) && scalars && first.len() == second.len() {
         in_order().for_each(|(i, j)| consider(i, j, &mut pairs));
         return if pairs.len() == first.len() { pairs } else { vec![] };
     }

@@ -400,7 +400,7 @@ pub const PROGRAMS: &[(&str, usize, [&str; 3])] = &[
     ),
     (
         "attention",
-        3,
+        1,
         [
             "fn f(q: f32[b, t, d], k: f32[b, d, s], v: f32[b, s, e]) {
                let w = exp(q @ k)

@@ -1,0 +1,298 @@
+//! Runs parallel loops around contractions so that the contractions are products of whole matrices
+//! again: an iteration alone multiplies a row. Each statement of the body becomes a loop of its own
+//! (loop distribution), in one of two ways.
+//!
+//! On a core, they run in tiles of iterations: what one of them stores for the tile is in the cache
+//! for the next.
+//!
+//! ```text
+//! parallel i < n {                        parallel tile < ceil(n / t) {
+//!   contract j < m over k < d {             count = min(t, n - t * tile)
+//!     left load %x[i, k]                    contract i1 < count, j < m over k < d {
+//!     right load %y[k, j]                     left load %x[t * tile + i1, k]
+//!     epilogue store %z[j]                    right load %y[k, j]
+//!   }                               ->        epilogue store %z[i1, j]
+//!   reduce j < m { load %z[j] }             }
+//! }                                         parallel i2 < count {
+//!                                             reduce j < m { load %z[i2, j] }
+//!                                           }
+//!                                         }
+//! ```
+//!
+//! A product is faster on long tiles, and a few iterations in short tiles still keep several threads
+//! busy. So the length of a tile grows with the number of iterations.
+//!
+//! Elsewhere they run over all iterations, one loop after the other, and scratch becomes an array.
+//!
+//! Values that a later loop needs are passed on through memory, except scalars that are the same in
+//! all iterations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ir::choice::Choice;
+use ir::nest::{
+    Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, Subscript, ValueId,
+    is_length,
+};
+use ir::rewrite::{for_each_affine_mut, replace_values};
+use ir::sched::Scheduled;
+use ir::{Affine, BinaryOp, Size, visit};
+
+use crate::forward::is_scratch;
+use crate::maker::Maker;
+
+/// Distributes loops around contractions.
+pub fn rows(scheduled: &mut Scheduled, choice: &mut Choice) {
+    let Scheduled { machine, program, parts, .. } = scheduled;
+    for kernel in parts.iter_mut().map(|part| &mut part.kernel) {
+        for statement in std::mem::take(&mut kernel.body) {
+            match statement {
+                Statement::Loop(l) if l.kind == LoopKind::Parallel && l.multiplies() => {
+                    let tile = machine.rows.filter(|_| choice.grants(true));
+                    let maker = Maker { program, kernel };
+                    let loops = tile.and_then(|length| in_tiles(maker, &l, length));
+                    let loops = loops.unwrap_or_else(|| one_by_one(Maker { program, kernel }, &l));
+                    kernel.body.extend(loops);
+                }
+                other => kernel.body.push(other),
+            }
+        }
+    }
+}
+
+/// The longest tiles are this many times as long as the shortest.
+const LONGEST: i64 = 12;
+/// With this many iterations, tiles are of half of that length.
+const HALFWAY: i64 = 1600;
+
+/// The length of the tiles of a loop, from `shortest` up in steps of that.
+fn length(program: &Program, lengths: &[&Size], shortest: i64) -> Size {
+    let shortest = Size::constant(shortest);
+    if !lengths.iter().all(|length| is_length(&program.symbols, length)) {
+        return shortest;
+    }
+    let n = lengths.iter().fold(Size::constant(1), |n, length| &n * *length);
+    let times = (&Size::constant(LONGEST) * &n).floor_div(&(&n + &Size::constant(HALFWAY)));
+    &shortest * &(&times + &Size::constant(1))
+}
+
+/// The loop in tiles, if its contractions have rows along some index.
+fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
+    let along = *l.along_rows(maker.program).last()?;
+    let at = l.dims.iter().position(|(index, _)| *index == along)?;
+    let lengths = l.dims.iter().map(|(_, extent)| extent.as_size()).collect::<Option<Vec<_>>>()?;
+    let (all, length) = (lengths[at].clone(), length(maker.program, &lengths, shortest));
+    let tile = maker.index("tile");
+    let mut dims = l.dims.clone();
+    dims[at] = (tile, Extent::size(all.ceil_div(&length)));
+    let mut body = vec![];
+    let first = Affine::index(tile).scale(&length);
+    let left = maker.define(&mut body, Op::Affine(Affine::size(all).sub(&first)));
+    let most = maker.define(&mut body, Op::Affine(Affine::size(length.clone())));
+    let count = maker.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
+    let apart = Apart { dims: vec![(along, Extent::Value(count))], shape: vec![length], first, role: Role::Scratch };
+    body.extend(distribute(maker, &l.body, &apart));
+    Some(vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })])
+}
+
+/// A loop over all iterations for each statement.
+fn one_by_one(maker: Maker<'_>, l: &Loop) -> Block {
+    let shape = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
+    let apart = Apart { dims: l.dims.clone(), shape, first: Affine::constant(0), role: Role::Temp };
+    distribute(maker, &l.body, &apart)
+}
+
+/// The iterations of the loops in place of one.
+struct Apart {
+    /// The indices that each of them has of its own, by those of the loop.
+    dims: Vec<(IndexId, Extent)>,
+    /// The lengths of these indices, and so of the axes of what the loops pass on.
+    shape: Vec<Size>,
+    /// The value of the index where those of the loops are 0.
+    first: Affine<IndexId>,
+    /// What the arrays between them are.
+    role: Role,
+}
+
+/// Consecutive statements that stay together.
+enum Piece {
+    /// Defines a value that is the same in all iterations.
+    Scalar(Statement),
+    Product(Contraction),
+    Others(Block),
+}
+
+/// Values and scratch of an iteration, which pass from loop to loop through memory.
+struct Passed<'a> {
+    maker: Maker<'a>,
+    apart: &'a Apart,
+    /// Where a value is stored.
+    values: BTreeMap<ValueId, BufferId>,
+    /// The scratch of the loop.
+    scratch: BTreeSet<BufferId>,
+}
+
+fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
+    let stores = visit::stores(body).into_iter().collect();
+    let pieces = pieces(body, &stores, apart);
+    let scratch: BTreeSet<BufferId> = stores.into_iter().filter(|b| is_scratch(maker.program, *b)).collect();
+    for buffer in &scratch {
+        let buffer = &mut maker.program.buffers[*buffer];
+        buffer.shape.splice(0..0, apart.shape.iter().cloned());
+        buffer.role = apart.role.clone();
+    }
+    let values = crossing(&pieces).into_iter().map(|value| {
+        let dtype = maker.kernel.values[value];
+        let name = maker.kernel.name.clone();
+        (value, maker.buffer(&name, &value.to_string(), dtype, apart.shape.clone(), apart.role.clone()))
+    });
+    let values = values.collect();
+    let mut passed = Passed { maker, apart, values, scratch };
+    pieces.into_iter().map(|piece| passed.loop_of(piece)).collect()
+}
+
+fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> Vec<Piece> {
+    let mut pieces = vec![];
+    let mut varying = BTreeSet::new();
+    for statement in body {
+        let mut changes = false;
+        let mut affine = |a: &Affine<IndexId>| {
+            changes |= a.terms().iter().any(|(index, _)| apart.dims.iter().any(|(i, _)| i == index));
+        };
+        visit::for_each_own_affine(statement, &mut affine);
+        visit::for_each_use(statement, &mut |value| changes |= varying.contains(&value));
+        let effects = statement.effects();
+        let pure = !effects.may_fault && effects.load.is_none_or(|load| !stores.contains(&load.buffer));
+        if pure && !changes && matches!(statement, Statement::Let { .. }) {
+            pieces.push(Piece::Scalar(statement.clone()));
+            continue;
+        }
+        visit::for_each_definition(statement, &mut |value| _ = varying.insert(value));
+        match (statement, pieces.last_mut()) {
+            (Statement::Contract(c), _) => pieces.push(Piece::Product(c.clone())),
+            (_, Some(Piece::Others(block))) => block.push(statement.clone()),
+            _ => pieces.push(Piece::Others(vec![statement.clone()])),
+        }
+    }
+    pieces
+}
+
+/// The values that one piece defines, other than scalars, and another one uses.
+fn crossing(pieces: &[Piece]) -> BTreeSet<ValueId> {
+    let (mut earlier, mut crossing) = (BTreeSet::new(), BTreeSet::new());
+    for piece in pieces {
+        match piece {
+            Piece::Scalar(_) => {}
+            Piece::Product(c) => {
+                let all = vec![Statement::Contract(c.clone())];
+                crossing.extend(visit::free_values(&all).intersection(&earlier).copied());
+            }
+            Piece::Others(block) => {
+                crossing.extend(visit::free_values(block).intersection(&earlier).copied());
+                block.iter().for_each(|s| visit::for_each_definition(s, &mut |value| _ = earlier.insert(value)));
+            }
+        }
+    }
+    crossing
+}
+
+impl Passed<'_> {
+    /// The loop that a piece becomes.
+    fn loop_of(&mut self, piece: Piece) -> Statement {
+        let dims: Vec<(IndexId, Extent)> = self
+            .apart
+            .dims
+            .iter()
+            .map(|(index, extent)| {
+                let name = self.maker.kernel.indices[*index].name.clone();
+                (self.maker.index(&name), extent.clone())
+            })
+            .collect();
+        let mut statement = match piece {
+            Piece::Scalar(statement) => return statement,
+            Piece::Product(mut c) => {
+                for factor in [&mut c.left, &mut c.right] {
+                    let renamed = self.load(&dims, &mut factor.body, &[factor.value]);
+                    factor.value = renamed.get(&factor.value).copied().unwrap_or(factor.value);
+                }
+                self.load(&dims, &mut c.epilogue, &[]);
+                c.free.splice(0..0, dims.iter().cloned());
+                Statement::Contract(c)
+            }
+            Piece::Others(mut body) => {
+                let mut defined = BTreeSet::new();
+                body.iter().for_each(|s| visit::for_each_definition(s, &mut |value| _ = defined.insert(value)));
+                self.load(&dims, &mut body, &[]);
+                let stored = self.values.iter().filter(|(value, _)| defined.contains(value));
+                body.extend(stored.map(|(value, buffer)| Statement::Store {
+                    buffer: *buffer,
+                    at: own(&dims),
+                    value: *value,
+                }));
+                Statement::Loop(Loop { dims: dims.clone(), kind: LoopKind::Parallel, body })
+            }
+        };
+        for inner in statement.blocks_mut() {
+            self.widen(&dims, inner);
+        }
+        for_each_affine_mut(&mut statement, &mut |affine| {
+            *affine = affine.substitute(&mut |index| {
+                let own = self.apart.dims.iter().zip(&dims).find(|((old, _), _)| *old == index);
+                own.map_or_else(|| Affine::index(index), |(_, (own, _))| self.apart.first.add(&Affine::index(*own)))
+            });
+        });
+        statement
+    }
+
+    /// Loads the values from other loops that a block uses, with names of its own for them, which
+    /// are returned.
+    fn load(&mut self, dims: &[(IndexId, Extent)], block: &mut Block, also: &[ValueId]) -> BTreeMap<ValueId, ValueId> {
+        let mut used = visit::free_values(block);
+        used.extend(also);
+        let mut renamed = BTreeMap::new();
+        let mut loads = vec![];
+        for (value, buffer) in &self.values {
+            let mut defined = false;
+            block.iter().for_each(|s| visit::for_each_definition(s, &mut |v| defined |= v == *value));
+            if used.contains(value) && !defined {
+                let op = Op::Load { buffer: *buffer, view: None, at: own(dims) };
+                renamed.insert(*value, self.maker.define(&mut loads, op));
+            }
+        }
+        replace_values(block, &renamed);
+        block.splice(0..0, loads);
+        renamed
+    }
+
+    /// Gives the accesses to scratch the axes that it has now.
+    fn widen(&self, dims: &[(IndexId, Extent)], block: &mut Block) {
+        for statement in block {
+            match statement {
+                Statement::Let { op: Op::Load { buffer, view, at }, .. } if self.scratch.contains(buffer) => {
+                    at.splice(0..0, own(dims));
+                    if let Some(view) = view {
+                        view.splice(0..0, self.apart.shape.iter().cloned());
+                    }
+                }
+                Statement::Store { buffer, at, .. } | Statement::Scatter { buffer, at, .. }
+                    if self.scratch.contains(buffer) =>
+                {
+                    _ = at.splice(0..0, own(dims));
+                }
+                Statement::Let { .. }
+                | Statement::Store { .. }
+                | Statement::Scatter { .. }
+                | Statement::If { .. }
+                | Statement::Loop(_)
+                | Statement::While(_)
+                | Statement::Contract(_) => {}
+            }
+            statement.blocks_mut().for_each(|inner| self.widen(dims, inner));
+        }
+    }
+}
+
+/// The subscripts of an iteration among what the loops pass on.
+fn own(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
+    dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
+}
