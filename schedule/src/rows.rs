@@ -19,8 +19,8 @@
 //!                                         }
 //! ```
 //!
-//! A product is faster on long tiles, and a few iterations in short tiles still keep several threads
-//! busy. So the length of a tile grows with the number of iterations.
+//! A product is faster on long tiles, and a few iterations in short tiles still keep several
+//! threads busy. So the length of a tile grows with the number of iterations.
 //!
 //! Elsewhere they run over all iterations, one loop after the other, and scratch becomes an array.
 //!
@@ -31,15 +31,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::choice::Choice;
 use ir::nest::{
-    Block, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, Subscript, ValueId,
-    is_length,
+    Block, Buffer, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, Subscript,
+    ValueId, is_length,
 };
 use ir::rewrite::{for_each_affine_mut, replace_values};
 use ir::sched::Scheduled;
 use ir::{Affine, BinaryOp, Size, visit};
 
 use crate::forward::is_scratch;
-use crate::maker::Maker;
+use crate::maker::{Maker, subscripts};
 
 /// Distributes loops around contractions.
 pub fn rows(scheduled: &mut Scheduled, choice: &mut Choice) {
@@ -90,7 +90,13 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
     let left = maker.define(&mut body, Op::Affine(Affine::size(all).sub(&first)));
     let most = maker.define(&mut body, Op::Affine(Affine::size(length.clone())));
     let count = maker.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
-    let apart = Apart { dims: vec![(along, Extent::Value(count))], shape: vec![length], first, role: Role::Scratch };
+    let apart = Apart {
+        dims: vec![(along, Extent::Value(count))],
+        shape: vec![length],
+        first,
+        role: Role::Scratch,
+        kind: LoopKind::Serial,
+    };
     body.extend(distribute(maker, &l.body, &apart));
     Some(vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })])
 }
@@ -98,7 +104,8 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
 /// A loop over all iterations for each statement.
 fn one_by_one(maker: Maker<'_>, l: &Loop) -> Block {
     let shape = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
-    let apart = Apart { dims: l.dims.clone(), shape, first: Affine::constant(0), role: Role::Temp };
+    let apart =
+        Apart { dims: l.dims.clone(), shape, first: Affine::constant(0), role: Role::Temp, kind: LoopKind::Parallel };
     distribute(maker, &l.body, &apart)
 }
 
@@ -110,16 +117,28 @@ struct Apart {
     shape: Vec<Size>,
     /// The value of the index where those of the loops are 0.
     first: Affine<IndexId>,
-    /// What the arrays between them are.
+    /// The role of the arrays between them.
     role: Role,
+    /// The kind of a loop with scratch that no other has: an iteration has its own, unless one
+    /// overwrites that of the one before.
+    kind: LoopKind,
 }
 
 /// Consecutive statements that stay together.
 enum Piece {
-    /// Defines a value that is the same in all iterations.
-    Scalar(Statement),
     Product(Contraction),
     Others(Block),
+}
+
+impl Piece {
+    /// The buffers that it loads and stores.
+    fn buffers(&self) -> BTreeSet<BufferId> {
+        let of = |block: &[Statement]| visit::loads(block).into_iter().chain(visit::stores(block)).collect();
+        match self {
+            Piece::Product(c) => of(&[Statement::Contract(c.clone())]),
+            Piece::Others(block) => of(block),
+        }
+    }
 }
 
 /// Values and scratch of an iteration, which pass from loop to loop through memory.
@@ -128,18 +147,23 @@ struct Passed<'a> {
     apart: &'a Apart,
     /// Where a value is stored.
     values: BTreeMap<ValueId, BufferId>,
-    /// The scratch of the loop.
-    scratch: BTreeSet<BufferId>,
+    /// Where the scratch of the loop lies that several pieces access.
+    scratch: BTreeMap<BufferId, BufferId>,
 }
 
 fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
     let stores = visit::stores(body).into_iter().collect();
-    let pieces = pieces(body, &stores, apart);
-    let scratch: BTreeSet<BufferId> = stores.into_iter().filter(|b| is_scratch(maker.program, *b)).collect();
-    for buffer in &scratch {
-        let buffer = &mut maker.program.buffers[*buffer];
-        buffer.shape.splice(0..0, apart.shape.iter().cloned());
-        buffer.role = apart.role.clone();
+    let (mut out, pieces) = pieces(body, &stores, apart);
+    let mentions: Vec<BTreeSet<BufferId>> = pieces.iter().map(Piece::buffers).collect();
+    let several = |buffer: &BufferId| mentions.iter().filter(|piece| piece.contains(buffer)).count() > 1;
+    let mut scratch = BTreeMap::new();
+    for id in stores.into_iter().filter(several) {
+        if !is_scratch(maker.program, id) {
+            continue;
+        }
+        let Buffer { name, dtype, shape, .. } = maker.program.buffers[id].clone();
+        let shape = apart.shape.iter().cloned().chain(shape).collect();
+        scratch.insert(id, maker.buffer(&name, "rows", dtype, shape, apart.role.clone()));
     }
     let values = crossing(&pieces).into_iter().map(|value| {
         let dtype = maker.kernel.values[value];
@@ -148,11 +172,13 @@ fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
     });
     let values = values.collect();
     let mut passed = Passed { maker, apart, values, scratch };
-    pieces.into_iter().map(|piece| passed.loop_of(piece)).collect()
+    out.extend(pieces.into_iter().map(|piece| passed.loop_of(piece)));
+    out
 }
 
-fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> Vec<Piece> {
-    let mut pieces = vec![];
+/// The statements that define scalars, the same in all iterations, and the others in pieces.
+fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> (Block, Vec<Piece>) {
+    let (mut scalars, mut pieces) = (vec![], vec![]);
     let mut varying = BTreeSet::new();
     for statement in body {
         let mut changes = false;
@@ -164,7 +190,7 @@ fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> Vec<Piece
         let effects = statement.effects();
         let pure = !effects.may_fault && effects.load.is_none_or(|load| !stores.contains(&load.buffer));
         if pure && !changes && matches!(statement, Statement::Let { .. }) {
-            pieces.push(Piece::Scalar(statement.clone()));
+            scalars.push(statement.clone());
             continue;
         }
         visit::for_each_definition(statement, &mut |value| _ = varying.insert(value));
@@ -174,15 +200,14 @@ fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> Vec<Piece
             _ => pieces.push(Piece::Others(vec![statement.clone()])),
         }
     }
-    pieces
+    (scalars, pieces)
 }
 
-/// The values that one piece defines, other than scalars, and another one uses.
+/// The values that one piece defines and another one uses.
 fn crossing(pieces: &[Piece]) -> BTreeSet<ValueId> {
     let (mut earlier, mut crossing) = (BTreeSet::new(), BTreeSet::new());
     for piece in pieces {
         match piece {
-            Piece::Scalar(_) => {}
             Piece::Product(c) => {
                 let all = vec![Statement::Contract(c.clone())];
                 crossing.extend(visit::free_values(&all).intersection(&earlier).copied());
@@ -199,17 +224,12 @@ fn crossing(pieces: &[Piece]) -> BTreeSet<ValueId> {
 impl Passed<'_> {
     /// The loop that a piece becomes.
     fn loop_of(&mut self, piece: Piece) -> Statement {
-        let dims: Vec<(IndexId, Extent)> = self
-            .apart
-            .dims
-            .iter()
-            .map(|(index, extent)| {
-                let name = self.maker.kernel.indices[*index].name.clone();
-                (self.maker.index(&name), extent.clone())
-            })
-            .collect();
+        let own = |(index, extent): &(IndexId, Extent)| {
+            let name = self.maker.kernel.indices[*index].name.clone();
+            (self.maker.index(&name), extent.clone())
+        };
+        let dims: Vec<(IndexId, Extent)> = self.apart.dims.iter().map(own).collect();
         let mut statement = match piece {
-            Piece::Scalar(statement) => return statement,
             Piece::Product(mut c) => {
                 for factor in [&mut c.left, &mut c.right] {
                     let renamed = self.load(&dims, &mut factor.body, &[factor.value]);
@@ -226,10 +246,16 @@ impl Passed<'_> {
                 let stored = self.values.iter().filter(|(value, _)| defined.contains(value));
                 body.extend(stored.map(|(value, buffer)| Statement::Store {
                     buffer: *buffer,
-                    at: own(&dims),
+                    at: subscripts(&dims),
                     value: *value,
                 }));
-                Statement::Loop(Loop { dims: dims.clone(), kind: LoopKind::Parallel, body })
+                let own = visit::stores(&body).iter().any(|b| {
+                    is_scratch(self.maker.program, *b)
+                        && !self.scratch.contains_key(b)
+                        && !self.values.values().any(|value| value == b)
+                });
+                let kind = if own { self.apart.kind.clone() } else { LoopKind::Parallel };
+                Statement::Loop(Loop { dims: dims.clone(), kind, body })
             }
         };
         for inner in statement.blocks_mut() {
@@ -255,7 +281,7 @@ impl Passed<'_> {
             let mut defined = false;
             block.iter().for_each(|s| visit::for_each_definition(s, &mut |v| defined |= v == *value));
             if used.contains(value) && !defined {
-                let op = Op::Load { buffer: *buffer, view: None, at: own(dims) };
+                let op = Op::Load { buffer: *buffer, view: None, at: subscripts(dims) };
                 renamed.insert(*value, self.maker.define(&mut loads, op));
             }
         }
@@ -268,16 +294,20 @@ impl Passed<'_> {
     fn widen(&self, dims: &[(IndexId, Extent)], block: &mut Block) {
         for statement in block {
             match statement {
-                Statement::Let { op: Op::Load { buffer, view, at }, .. } if self.scratch.contains(buffer) => {
-                    at.splice(0..0, own(dims));
+                Statement::Let { op: Op::Load { buffer, view, at }, .. }
+                    if let Some(rows) = self.scratch.get(buffer) =>
+                {
+                    *buffer = *rows;
+                    at.splice(0..0, subscripts(dims));
                     if let Some(view) = view {
                         view.splice(0..0, self.apart.shape.iter().cloned());
                     }
                 }
                 Statement::Store { buffer, at, .. } | Statement::Scatter { buffer, at, .. }
-                    if self.scratch.contains(buffer) =>
+                    if let Some(rows) = self.scratch.get(buffer) =>
                 {
-                    _ = at.splice(0..0, own(dims));
+                    *buffer = *rows;
+                    _ = at.splice(0..0, subscripts(dims));
                 }
                 Statement::Let { .. }
                 | Statement::Store { .. }
@@ -290,9 +320,4 @@ impl Passed<'_> {
             statement.blocks_mut().for_each(|inner| self.widen(dims, inner));
         }
     }
-}
-
-/// The subscripts of an iteration among what the loops pass on.
-fn own(dims: &[(IndexId, Extent)]) -> Vec<Subscript> {
-    dims.iter().map(|(index, _)| Subscript::index(*index)).collect()
 }

@@ -9,8 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, descend, forms, forward, jam, join, orders, prepare, schedule_with, split,
-    strategies, tile, transpose,
+    across, borders, carry, checks, columns, descend, forms, forward, jam, join, orders, prepare, rows, schedule_with,
+    split, strategies, tile, transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.
@@ -54,6 +54,26 @@ fn contractions_become_loops_where_they_are_not_kept() {
     for machine in Machine::ALL {
         let text = after(&[prepare::prepare], &product("f32"), machine).to_string();
         assert!(text.contains("contract"), "{text}");
+    }
+}
+
+/// A softmax of rows of a product, times a matrix: in tiles of rows, or with arrays between. The
+/// sum goes from one loop to the next in memory, and the scale is the same in all iterations.
+#[test]
+fn rows_of_products_run_together() {
+    let arrays = "symbol m = dim 1 of input 0 input 0 %x: f32[n, m] input 1 %w: f32[m, m] output 0 %z: f32[n, m]
+        scratch %s: f32[m]";
+    let body = "parallel i < n {
+        v0 = affine m v1 = cast f32 v0
+        v4 = contract k < m over j < m {
+            left { v2 = load %x[i, j] yield v2 } right { v3 = load %w[j, k] yield v3 } epilogue { store %s[k], v4 } }
+        v6 = reduce a < m { v5 = load %s[a] } with sum lanes v5
+        v9 = contract p < m over q < m {
+            left { v7 = load %s[q] v10 = div v7, v6 yield v10 } right { v8 = load %w[q, p] yield v8 }
+            epilogue { v11 = mul v9, v1 store %z[i, p], v11 } } }";
+    let program = program(arrays, body);
+    for machine in [Machine::CPU, Machine::PTX] {
+        assert_snapshot!(after(&[rows::rows], &program, machine));
     }
 }
 

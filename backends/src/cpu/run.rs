@@ -242,7 +242,9 @@ impl Runner {
         let bytes = |id: BufferId| call::bytes(program, binding, id).map(|bytes| bytes as u128);
         let held: &[BufferId] = if self.compiled.late_faults { &self.results } else { &[] };
         let mut sum = 0u128;
-        for id in program.buffers.keys().skip(self.given).chain(held.iter().copied()) {
+        let added = program.buffers.keys().skip(self.given);
+        let added = added.filter(|id| program.buffers[*id].role != Role::Scratch);
+        for id in added.chain(held.iter().copied()) {
             sum = sum.saturating_add(bytes(id)?);
         }
         let mut each = 0u128;
@@ -250,7 +252,8 @@ impl Runner {
             let mut own = 0u128;
             for id in &kernel.buffers {
                 let times = kernel.columns.times(*id).at(&|size| binding.number(size));
-                let more = u128::try_from(times).unwrap_or(0).saturating_sub(1);
+                let planned = id.index() < self.given;
+                let more = u128::try_from(times).unwrap_or(0).saturating_sub(u128::from(planned));
                 own = own.saturating_add(bytes(*id)?.saturating_mul(more));
             }
             each = each.max(own);

@@ -1,8 +1,8 @@
 //! The indices of a contraction by role. With each group flattened to one number, a contraction is
 //! a batch of matrix products.
 //!
-//! In a loop, a contraction multiplies one row of a factor, or some of them, in each iteration. Such
-//! a loop runs in tiles of iterations, so that these rows are one product again.
+//! In a loop, a contraction multiplies one row of a factor, or some of them, in each iteration.
+//! Such a loop runs in tiles of iterations, so that these rows are one product again.
 
 use std::collections::BTreeSet;
 

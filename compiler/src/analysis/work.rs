@@ -196,10 +196,11 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
     }
 
     fn block(&mut self, block: &[Statement], times: f64) {
-        block.iter().for_each(|statement| self.statement(statement, times));
+        block.iter().for_each(|statement| self.statement(statement, &[], times));
     }
 
-    fn statement(&mut self, statement: &Statement, times: f64) {
+    /// A statement directly in a loop over `around`, or in none.
+    fn statement(&mut self, statement: &Statement, around: &[(IndexId, Extent)], times: f64) {
         self.time += 1;
         self.work.statements += 1;
         self.work.lines += 1;
@@ -234,7 +235,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
             }
             Statement::Loop(l) => self.loop_(l, times),
             Statement::While(w) => self.while_(w, times),
-            Statement::Contract(c) => self.contract(c, times),
+            Statement::Contract(c) => self.contract(c, around, times),
         }
     }
 
@@ -290,7 +291,7 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         let results = || reductions.iter().flat_map(|r| &r.results);
         results().for_each(|v| self.defines(*v));
         self.kept.push(vec![]);
-        self.block(&l.body, inner);
+        l.body.iter().for_each(|statement| self.statement(statement, &l.dims, inner));
         for r in reductions {
             let merge = match r.merge {
                 Merge::Monoid(_) => 1.0,
@@ -317,15 +318,16 @@ impl<'p, S: Fn(&Size) -> f64> Walk<'p, S> {
         w.state.iter().for_each(|state| self.uses(state.result));
     }
 
-    fn contract(&mut self, c: &Contraction, times: f64) {
+    fn contract(&mut self, c: &Contraction, around: &[(IndexId, Extent)], times: f64) {
         let points = times * self.trips.of(&c.free);
         let inner = points * self.trips.of(&c.reduce);
         self.defines(c.result);
         self.kept.push(vec![]);
         for side in [&c.left, &c.right] {
-            // A factor is computed as it is packed, once for each tile of the other factor.
+            // A factor is computed as it is packed, once for each tile of the other factor. A tile
+            // also has several iterations of a loop around contractions.
             let own = ir::visit::free_indices(&side.body);
-            let others = c.free.iter().filter(|(index, _)| !own.contains(index));
+            let others = c.free.iter().chain(around).filter(|(index, _)| !own.contains(index));
             let other: f64 = others.map(|dim| self.trips.of(std::slice::from_ref(dim))).product();
             self.block(&side.body, inner / other.clamp(1.0, TILE));
         }

@@ -161,9 +161,9 @@ impl<'a> Words<'a> {
         let why = match is_elementwise {
             true if self.has(operation, is_product) => "it is part of another product's kernel",
             true if self.has(operation, is_reduction) => {
-                "only elementwise work can, and it shares a kernel with a reduction"
+                "only elementwise work and loops over its rows can, and it shares a kernel with a reduction"
             }
-            _ => "only elementwise work over the product's own indices can",
+            _ => "only elementwise work over the product's own indices and loops over its rows can",
         };
         format!("{title} cannot be fused into the matrix product {product}: {why}")
     }

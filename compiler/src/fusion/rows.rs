@@ -14,9 +14,10 @@
 //! }                                          }
 //! ```
 //!
-//! The indices of the loop are the first of a contraction: those of its last axis would turn what the
-//! loops pass on around in memory. Two contractions with nothing but elementwise work between them stay apart: a product is faster
-//! on large tiles, and the array between the two moves only once in each direction.
+//! The indices of the loop are the first of a contraction: those of its last axis would turn the
+//! arrays between the loops around. Two contractions with nothing but elementwise work between them
+//! stay apart: a product is faster on large tiles, and the array between the two moves only once in
+//! each direction.
 
 use ir::nest::{Contraction, IndexId, Loop, LoopKind, Program, Statement};
 

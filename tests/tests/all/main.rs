@@ -1,5 +1,6 @@
 //! Tests of the whole compiler. Tests that need a process of their own stand next to this folder.
 
+mod attention;
 mod blocks;
 mod cancelled;
 mod cuda_c;
