@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::choice::Choice;
 use ir::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, Subscript,
-    ValueId, is_length,
+    Block, Buffer, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, ValueId,
+    is_length,
 };
 use ir::rewrite::{for_each_affine_mut, replace_values};
 use ir::sched::Scheduled;
@@ -96,6 +96,7 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
         first,
         role: Role::Scratch,
         kind: LoopKind::Serial,
+        column: l.is_column(maker.program, along).then_some(0),
     };
     body.extend(distribute(maker, &l.body, &apart));
     Some(vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })])
@@ -104,8 +105,9 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
 /// A loop over all iterations for each statement.
 fn one_by_one(maker: Maker<'_>, l: &Loop) -> Block {
     let shape = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
-    let apart =
-        Apart { dims: l.dims.clone(), shape, first: Affine::constant(0), role: Role::Temp, kind: LoopKind::Parallel };
+    let column = l.dims.iter().rposition(|(index, _)| l.is_column(maker.program, *index));
+    let (dims, first) = (l.dims.clone(), Affine::constant(0));
+    let apart = Apart { dims, shape, first, role: Role::Temp, kind: LoopKind::Parallel, column };
     distribute(maker, &l.body, &apart)
 }
 
@@ -122,6 +124,20 @@ struct Apart {
     /// The kind of a loop with scratch that no other has: an iteration has its own, unless one
     /// overwrites that of the one before.
     kind: LoopKind,
+    /// The number of the index that counts columns, if one does. It goes behind the indices and axes
+    /// of an iteration, the others before these: so arrays are as the contraction without a loop
+    /// would store them.
+    column: Option<usize>,
+}
+
+impl Apart {
+    /// Puts items for the indices around those of an iteration.
+    fn place<T: Clone>(&self, items: &[T], own: &mut Vec<T>) {
+        let mut items = items.to_vec();
+        let column = self.column.map(|at| items.remove(at));
+        own.splice(0..0, items);
+        own.extend(column);
+    }
 }
 
 /// Consecutive statements that stay together.
@@ -161,8 +177,8 @@ fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
         if !is_scratch(maker.program, id) {
             continue;
         }
-        let Buffer { name, dtype, shape, .. } = maker.program.buffers[id].clone();
-        let shape = apart.shape.iter().cloned().chain(shape).collect();
+        let Buffer { name, dtype, mut shape, .. } = maker.program.buffers[id].clone();
+        apart.place(&apart.shape, &mut shape);
         scratch.insert(id, maker.buffer(&name, "rows", dtype, shape, apart.role.clone()));
     }
     let values = crossing(&pieces).into_iter().map(|value| {
@@ -236,7 +252,7 @@ impl Passed<'_> {
                     factor.value = renamed.get(&factor.value).copied().unwrap_or(factor.value);
                 }
                 self.load(&dims, &mut c.epilogue, &[]);
-                c.free.splice(0..0, dims.iter().cloned());
+                self.apart.place(&dims, &mut c.free);
                 Statement::Contract(c)
             }
             Piece::Others(mut body) => {
@@ -298,16 +314,16 @@ impl Passed<'_> {
                     if let Some(rows) = self.scratch.get(buffer) =>
                 {
                     *buffer = *rows;
-                    at.splice(0..0, subscripts(dims));
+                    self.apart.place(&subscripts(dims), at);
                     if let Some(view) = view {
-                        view.splice(0..0, self.apart.shape.iter().cloned());
+                        self.apart.place(&self.apart.shape, view);
                     }
                 }
                 Statement::Store { buffer, at, .. } | Statement::Scatter { buffer, at, .. }
                     if let Some(rows) = self.scratch.get(buffer) =>
                 {
                     *buffer = *rows;
-                    _ = at.splice(0..0, subscripts(dims));
+                    self.apart.place(&subscripts(dims), at);
                 }
                 Statement::Let { .. }
                 | Statement::Store { .. }

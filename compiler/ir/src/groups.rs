@@ -71,12 +71,8 @@ impl Loop {
         if self.kind != LoopKind::Parallel {
             return vec![];
         }
-        let mut defined = BTreeSet::new();
-        for statement in &self.body {
-            visit::for_each_definition(statement, &mut |value| _ = defined.insert(value));
-        }
         let is_row = |c: &Contraction, index: IndexId| {
-            let [left, right] = [&c.left, &c.right].map(|factor| Mentioned::by(program, factor, &defined));
+            let [left, right] = self.mentioned(program, c);
             let (one, other) = match (left.differs(index), right.differs(index)) {
                 (true, false) => (left, right),
                 (false, true) => (right, left),
@@ -86,6 +82,22 @@ impl Loop {
         };
         let dims = self.dims.iter().map(|(index, _)| *index);
         dims.filter(|index| self.contractions().all(|c| is_row(c, *index))).collect()
+    }
+
+    /// Whether an iteration is a column, which the right factor alone mentions, of every contraction
+    /// directly in the body.
+    pub fn is_column(&self, program: &Program, index: IndexId) -> bool {
+        let differs = |c: &Contraction| self.mentioned(program, c).map(|factor| factor.differs(index));
+        self.contractions().all(|c| differs(c) == [false, true])
+    }
+
+    /// What both factors of a contraction in the body mention.
+    fn mentioned(&self, program: &Program, c: &Contraction) -> [Mentioned; 2] {
+        let mut defined = BTreeSet::new();
+        for statement in &self.body {
+            visit::for_each_definition(statement, &mut |value| _ = defined.insert(value));
+        }
+        [&c.left, &c.right].map(|factor| Mentioned::by(program, factor, &defined))
     }
 }
 

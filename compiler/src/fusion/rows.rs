@@ -14,8 +14,7 @@
 //! }                                          }
 //! ```
 //!
-//! The indices of the loop are the first of a contraction: those of its last axis would turn the
-//! arrays between the loops around. Two contractions with nothing but elementwise work between them
+//! The loop may also go over columns, as that of the greatest element of each column of a product. Two contractions with nothing but elementwise work between them
 //! stay apart: a product is faster on large tiles, and the array between the two moves only once in
 //! each direction.
 
@@ -62,9 +61,18 @@ fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = In
     match statement {
         Statement::Contract(c) => {
             let found: Vec<IndexId> = found.collect();
-            // Its points keep their order, which is that of memory.
-            let first = c.free.iter().map(|(index, _)| found.contains(index)).is_sorted_by(|a, b| a >= b);
-            first.then(|| around(c.clone(), found.into_iter()).along_rows(program))
+            let order: Vec<bool> = c.free.iter().map(|(index, _)| found.contains(index)).collect();
+            let l = around(c.clone(), found.into_iter());
+            let mut rows = l.along_rows(program);
+            // Its points keep their order, which is that of memory: rows come first, and a column
+            // is last.
+            let in_front = |order: &[bool]| order.is_sorted_by(|a, b| a >= b);
+            if !in_front(&order) {
+                let ((last, _), [before @ .., true]) = (c.free.last()?, order.as_slice()) else { return None };
+                rows.retain(|index| index == last && l.is_column(program, *last));
+                return in_front(before).then_some(rows);
+            }
+            Some(rows)
         }
         Statement::Loop(l) if l.multiplies() => {
             let found: Vec<IndexId> = found.collect();

@@ -69,8 +69,17 @@ fn of_normalized(q: f32[s, d], k: f32[t, d], v: f32[t, d]) {
 }
 ";
 
-const NAMES: [&str; 9] =
-    ["plain", "causal", "windowed", "biased", "several_heads", "divided_late", "largest", "normalized", "of_normalized"];
+const NAMES: [&str; 9] = [
+    "plain",
+    "causal",
+    "windowed",
+    "biased",
+    "several_heads",
+    "divided_late",
+    "largest",
+    "normalized",
+    "of_normalized",
+];
 
 fn matrix(rows: usize, columns: usize, seed: usize) -> Array {
     let element = |n: usize| Scalar::F32(((n * 7919 + seed * 31) % 1013) as f32 / 300.0 - 1.5);
