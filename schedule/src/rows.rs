@@ -96,7 +96,7 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
         first,
         role: Role::Scratch,
         kind: LoopKind::Serial,
-        column: l.is_column(maker.program, along).then_some(0),
+        column: l.column(maker.program).map(|_| 0),
     };
     body.extend(distribute(maker, &l.body, &apart));
     Some(vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })])
@@ -105,7 +105,7 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
 /// A loop over all iterations for each statement.
 fn one_by_one(maker: Maker<'_>, l: &Loop) -> Block {
     let shape = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
-    let column = l.dims.iter().rposition(|(index, _)| l.is_column(maker.program, *index));
+    let column = l.column(maker.program).and_then(|column| l.dims.iter().position(|(index, _)| *index == column));
     let (dims, first) = (l.dims.clone(), Affine::constant(0));
     let apart = Apart { dims, shape, first, role: Role::Temp, kind: LoopKind::Parallel, column };
     distribute(maker, &l.body, &apart)
@@ -124,9 +124,9 @@ struct Apart {
     /// The kind of a loop with scratch that no other has: an iteration has its own, unless one
     /// overwrites that of the one before.
     kind: LoopKind,
-    /// The number of the index that counts columns, if one does. It goes behind the indices and axes
-    /// of an iteration, the others before these: so arrays are as the contraction without a loop
-    /// would store them.
+    /// The number of the index that counts columns, if one does. It goes behind the indices and
+    /// axes of an iteration, the others before these: so arrays are as the contraction without a
+    /// loop would store them.
     column: Option<usize>,
 }
 

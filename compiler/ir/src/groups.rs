@@ -84,14 +84,15 @@ impl Loop {
         dims.filter(|index| self.contractions().all(|c| is_row(c, *index))).collect()
     }
 
-    /// Whether an iteration is a column, which the right factor alone mentions, of every contraction
-    /// directly in the body.
-    pub fn is_column(&self, program: &Program, index: IndexId) -> bool {
-        let differs = |c: &Contraction| self.mentioned(program, c).map(|factor| factor.differs(index));
-        self.contractions().all(|c| differs(c) == [false, true])
+    /// The last of these indices, if iterations are columns along it: of every contraction directly
+    /// in the body, the right factor differs.
+    pub fn column(&self, program: &Program) -> Option<IndexId> {
+        let along = *self.along_rows(program).last()?;
+        let is_column = |c: &Contraction| self.mentioned(program, c)[1].differs(along);
+        self.contractions().all(is_column).then_some(along)
     }
 
-    /// What both factors of a contraction in the body mention.
+    /// The mentions of both factors of a contraction in the body.
     fn mentioned(&self, program: &Program, c: &Contraction) -> [Mentioned; 2] {
         let mut defined = BTreeSet::new();
         for statement in &self.body {

@@ -11,9 +11,9 @@
 //! elements that it touches again are still in the cache for the next iteration. So the footprint
 //! of the whole loop at that level crosses to the cache as often as that loop is entered. If not
 //! even the innermost loops fit, each of them counts by itself. A contraction counts as touching
-//! everything once, because tuned products work on tiles, and so does a loop around contractions. Consecutive loops that could run together
-//! (neither uses a result of the other) read a buffer once; between loops that depend on each other
-//! nothing stays in the cache.
+//! everything once, because tuned products work on tiles, and so does a loop around contractions.
+//! Consecutive loops that could run together (neither uses a result of the other) read a buffer
+//! once; between loops that depend on each other nothing stays in the cache.
 //!
 //! The same rules give numbers and polynomials, see [`Number`].
 

@@ -66,7 +66,7 @@ fn fuse_at(
     Joint { matched, needed, how }: &Joint,
 ) -> usize {
     let later = match block.remove(second) {
-        Statement::Contract(c) => Statement::Loop(rows::around(c, matched.iter().map(|(_, j)| *j))),
+        Statement::Contract(c) => Statement::Loop(rows::around(program, c, matched.iter().map(|(_, j)| *j))),
         other => other,
     };
     let later_leans = outlines.remove(second).leans;
@@ -80,7 +80,7 @@ fn fuse_at(
             (Statement::Loop(earlier), How::Keyed) => keyed::merge(earlier, later, matched),
             (Statement::Loop(earlier), How::Behind) => keyed::put_behind(earlier, later, matched),
             (Statement::Contract(c), How::Epilogue) => epilogue(c, later, matched),
-            (earlier @ Statement::Contract(_), How::Rows) => rows::merge(earlier, later, matched),
+            (earlier @ Statement::Contract(_), How::Rows) => rows::merge(program, earlier, later, matched),
             // Other statements are never fused.
             _ => {}
         }

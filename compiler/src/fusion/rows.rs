@@ -14,11 +14,12 @@
 //! }                                          }
 //! ```
 //!
-//! The loop may also go over columns, as that of the greatest element of each column of a product. Two contractions with nothing but elementwise work between them
-//! stay apart: a product is faster on large tiles, and the array between the two moves only once in
-//! each direction.
+//! A loop that only reduces may also go over the columns of a product, as for the greatest element of
+//! each. Two contractions with nothing but elementwise work between them stay apart: a product is
+//! faster on large tiles, and the array between the two moves only once in each direction.
 
 use ir::nest::{Contraction, IndexId, Loop, LoopKind, Program, Statement};
+use ir::visit;
 
 use super::fuse_loops::{Also, merge as merge_loops};
 use super::legality::loops::{Matched, is_elementwise, matched as matching};
@@ -44,10 +45,17 @@ pub(super) fn matched(
     let (mine, theirs) = (dims(first), dims(second));
     let found = matching((&mine, a), (&theirs, b), also);
     let sized = mine.iter().filter(|(i, _)| found.iter().any(|(j, _)| i == j)).all(|(_, e)| e.as_size().is_some());
-    let (one, other) =
-        (side(program, first, found.iter().map(|(i, _)| *i))?, side(program, second, found.iter().map(|(_, j)| *j))?);
-    let rows = found.iter().any(|(i, j)| one.contains(i) && other.contains(j));
-    (sized && rows).then_some(found)
+    let one = side(program, first, found.iter().map(|(i, _)| *i))?;
+    let other = side(program, second, found.iter().map(|(_, j)| *j))?;
+    let rows = found.iter().any(|(i, j)| one.rows.contains(i) && other.rows.contains(j));
+    let reduces = || matches!((first, second), (Statement::Contract(_), Statement::Loop(l)) if only_reduces(l));
+    (sized && rows && (!(one.columns || other.columns) || reduces())).then_some(found)
+}
+
+/// Whether a loop stores nothing for each element that it loads, and multiplies nothing.
+fn only_reduces(l: &Loop) -> bool {
+    let stores = |s: &Statement| s.blocks().any(|block| !visit::stores(block).is_empty());
+    !l.multiplies() && !l.body.iter().any(stores)
 }
 
 /// Whether an index is one of the points of a contraction, or of a loop.
@@ -55,31 +63,41 @@ fn free(statement: &Statement, index: IndexId) -> bool {
     !matches!(statement, Statement::Contract(c) if c.reduce.iter().any(|(i, _)| *i == index))
 }
 
-/// Those of the matching indices that are rows on one side. A loop around contractions keeps all of
-/// its indices around them.
-fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = IndexId>) -> Option<Vec<IndexId>> {
+/// A statement in a loop over the matching indices.
+struct Side {
+    /// Those along which iterations are rows or columns.
+    rows: Vec<IndexId>,
+    /// Whether they are columns.
+    columns: bool,
+}
+
+/// One of two statements in a loop over the indices that match. A loop around contractions keeps all
+/// of its indices around them.
+fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = IndexId>) -> Option<Side> {
+    let found: Vec<IndexId> = found.collect();
     match statement {
         Statement::Contract(c) => {
-            let found: Vec<IndexId> = found.collect();
-            let order: Vec<bool> = c.free.iter().map(|(index, _)| found.contains(index)).collect();
-            let l = around(c.clone(), found.into_iter());
-            let mut rows = l.along_rows(program);
             // Its points keep their order, which is that of memory: rows come first, and a column
             // is last.
+            let order: Vec<bool> = c.free.iter().map(|(index, _)| found.contains(index)).collect();
             let in_front = |order: &[bool]| order.is_sorted_by(|a, b| a >= b);
-            if !in_front(&order) {
-                let ((last, _), [before @ .., true]) = (c.free.last()?, order.as_slice()) else { return None };
-                rows.retain(|index| index == last && l.is_column(program, *last));
-                return in_front(before).then_some(rows);
+            let columns = !in_front(&order);
+            let l = around(program, c.clone(), found.into_iter());
+            let mut rows = l.along_rows(program);
+            if columns {
+                let [before @ .., true] = order.as_slice() else { return None };
+                rows.retain(|index| {
+                    l.column(program) == Some(*index) && c.free.last().is_some_and(|(i, _)| i == index)
+                });
+                return in_front(before).then_some(Side { rows, columns });
             }
-            Some(rows)
+            Some(Side { rows, columns })
         }
         Statement::Loop(l) if l.multiplies() => {
-            let found: Vec<IndexId> = found.collect();
             let all = l.dims.iter().all(|(index, _)| found.contains(index));
-            all.then(|| l.along_rows(program))
+            all.then(|| Side { rows: l.along_rows(program), columns: l.column(program).is_some() })
         }
-        Statement::Loop(l) => (l.kind == LoopKind::Parallel).then(|| found.collect()),
+        Statement::Loop(l) => (l.kind == LoopKind::Parallel).then_some(Side { rows: found, columns: false }),
         Statement::Let { .. }
         | Statement::Store { .. }
         | Statement::Scatter { .. }
@@ -88,19 +106,28 @@ fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = In
     }
 }
 
-/// A contraction in a loop over some of its free indices.
-pub(super) fn around(mut c: Contraction, indices: impl Iterator<Item = IndexId>) -> Loop {
+/// A contraction in a loop over some of its free indices. If these are its first, its left factor
+/// differs from iteration to iteration, if only one does.
+pub(super) fn around(program: &Program, mut c: Contraction, indices: impl Iterator<Item = IndexId>) -> Loop {
     let indices: Vec<IndexId> = indices.collect();
+    let in_front = c.free.iter().map(|(index, _)| indices.contains(index)).is_sorted_by(|a, b| a >= b);
     let (dims, free) = std::mem::take(&mut c.free).into_iter().partition(|(index, _)| indices.contains(index));
     c.free = free;
-    Loop { dims, kind: LoopKind::Parallel, body: vec![Statement::Contract(c)] }
+    let mut l = Loop { dims, kind: LoopKind::Parallel, body: vec![Statement::Contract(c)] };
+    if in_front
+        && l.column(program).is_some()
+        && let [Statement::Contract(c)] = l.body.as_mut_slice()
+    {
+        std::mem::swap(&mut c.left, &mut c.right);
+    }
+    l
 }
 
 /// Makes a contraction do the work of a later loop too.
-pub(super) fn merge(earlier: &mut Statement, later: Loop, matched: &Matched) {
+pub(super) fn merge(program: &Program, earlier: &mut Statement, later: Loop, matched: &Matched) {
     // Any other statement is left as it is.
     if let Statement::Contract(c) = earlier {
-        let mut l = around(c.clone(), matched.iter().map(|(i, _)| *i));
+        let mut l = around(program, c.clone(), matched.iter().map(|(i, _)| *i));
         merge_loops(&mut l, later, matched);
         *earlier = Statement::Loop(l);
     }
