@@ -211,12 +211,28 @@ fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> (Block, V
         }
         visit::for_each_definition(statement, &mut |value| _ = varying.insert(value));
         match (statement, pieces.last_mut()) {
+            // Work around a product that needs none of it stays together.
+            (Statement::Contract(c), Some(Piece::Others(block))) if is_apart(block, statement) => {
+                pieces.insert(pieces.len() - 1, Piece::Product(c.clone()));
+            }
             (Statement::Contract(c), _) => pieces.push(Piece::Product(c.clone())),
             (_, Some(Piece::Others(block))) => block.push(statement.clone()),
             _ => pieces.push(Piece::Others(vec![statement.clone()])),
         }
     }
     (scalars, pieces)
+}
+
+/// Whether a statement may run before a block that stands before it.
+fn is_apart(block: &Block, statement: &Statement) -> bool {
+    let this = std::slice::from_ref(statement);
+    let mut defined = BTreeSet::new();
+    block.iter().for_each(|s| visit::for_each_definition(s, &mut |value| _ = defined.insert(value)));
+    let stored = visit::stores(block);
+    !statement.may_fault()
+        && !block.iter().any(Statement::may_fault)
+        && defined.is_disjoint(&visit::free_values(&this.to_vec()))
+        && !visit::loads(this).iter().any(|buffer| stored.contains(buffer))
 }
 
 /// The values that one piece defines and another one uses.

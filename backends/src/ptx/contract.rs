@@ -1,5 +1,5 @@
 //! Tiled contractions (matrix products). A block computes a tile of the result, and each thread
-//! a square of it in registers. The factors go through shared memory, a few inner iterations
+//! a part of it in registers: a square, or half of one where there are few columns. The factors go through shared memory, a few inner iterations
 //! at a time, double-buffered: the next tiles are loaded while the current ones are multiplied.
 //! Finally the tile itself is staged in shared memory, and the epilogue runs along its rows.
 //!
@@ -43,16 +43,17 @@ pub(super) struct Tiled {
 
 /// The units that multiply the tiles.
 enum Multiplier {
-    /// Threads. Each accumulates a square in registers.
+    /// Threads. Each accumulates its part in registers.
     Threads(Tiles),
     /// Tensor cores. The threads of a warp drive them together.
     TensorUnits(TensorUnits),
 }
 
 /// The tiling for multiplication by threads.
+#[derive(Clone, Copy)]
 pub(super) struct Tiles {
-    /// The side of a thread's square in quads.
-    quads: i64,
+    /// The rows and columns of a thread's part in quads.
+    quads: [i64; 2],
     pub(super) dtype: Dtype,
     /// The type of the accumulators.
     pub(super) sum: Dtype,
@@ -70,10 +71,11 @@ impl Tiled {
             return all;
         }
         let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-        let by_threads =
-            || whole(Multiplier::Threads(Tiles { quads: if sum.bytes() == 8 { 1 } else { 2 }, dtype, sum }));
-        let in_parts = Tiled { split: Some(by_threads().parts(sum)), ..by_threads() };
-        vec![in_parts, by_threads()]
+        let by_threads = |quads| whole(Multiplier::Threads(Tiles { quads, dtype, sum }));
+        let square = || by_threads(if sum.bytes() == 8 { [1; 2] } else { [2; 2] });
+        let in_parts = Tiled { split: Some(square().parts(sum)), ..square() };
+        let narrow = (sum.bytes() < 8).then(|| by_threads([2, 1]));
+        [in_parts].into_iter().chain(narrow).chain([square()]).collect()
     }
 
     /// The sums of the tiles in parts.
@@ -124,7 +126,7 @@ impl Tiled {
     /// The rows and columns of a tile of the result.
     fn tile(&self) -> [i64; 2] {
         match &self.multiplier {
-            Multiplier::Threads(tiles) => [tiles.side(); 2],
+            Multiplier::Threads(tiles) => tiles.sides().map(|side| side.length),
             Multiplier::TensorUnits(units) => units.tile(),
         }
     }
@@ -133,6 +135,7 @@ impl Tiled {
     pub(super) fn suffix(&self) -> String {
         match &self.multiplier {
             Multiplier::Threads(_) if self.split.is_some() => "_parts".to_owned(),
+            Multiplier::Threads(tiles) if tiles.quads[0] > tiles.quads[1] => "_narrow".to_owned(),
             Multiplier::Threads(_) => String::new(),
             Multiplier::TensorUnits(units) => units.suffix(),
         }
@@ -142,7 +145,10 @@ impl Tiled {
     /// in a unit that they share.
     pub(super) fn turn(&self) -> Option<i64> {
         match &self.multiplier {
-            Multiplier::Threads(_) => None,
+            Multiplier::Threads(_) if self.split.is_some() => None,
+            // Threads load a quad for each side in each step, and half a square of products takes
+            // a little more than half of the time.
+            Multiplier::Threads(tiles) => Some(4 * tiles.quads[0] * tiles.quads[1] + 1),
             Multiplier::TensorUnits(units) => units.turn(),
         }
     }
@@ -166,15 +172,27 @@ impl Tiled {
 }
 
 impl Tiles {
-    /// The side of a result tile.
-    pub(super) fn side(&self) -> i64 {
-        16 * QUAD * self.quads
+    /// The sides of a result tile: its rows and its columns.
+    pub(super) fn sides(&self) -> [Side; 2] {
+        self.quads.map(|quads| Side { length: 16 * QUAD * quads, dtype: self.dtype, sum: self.sum })
     }
+}
 
-    /// The distance in bytes between rows of a tile in shared memory. The padding of one quad
-    /// avoids bank conflicts.
+/// A side of a result tile, and the tile of the factor along it.
+#[derive(Clone, Copy)]
+pub(super) struct Side {
+    /// Its rows or columns.
+    pub(super) length: i64,
+    pub(super) dtype: Dtype,
+    /// The type of the accumulators.
+    pub(super) sum: Dtype,
+}
+
+impl Side {
+    /// The distance in bytes between rows of the factor's tile in shared memory. The padding of one
+    /// quad avoids bank conflicts.
     pub(super) fn pitch(&self) -> i64 {
-        (self.side() + QUAD) * bytes(self.sum)
+        (self.length + QUAD) * bytes(self.sum)
     }
 }
 
@@ -194,7 +212,7 @@ pub(super) fn held(dtype: Dtype) -> Type {
     if dtype.bytes() == 8 { Type::B64 } else { Type::B32 }
 }
 
-/// The origin of a thread's square in the tile, and its row when the quads of all threads are
+/// The origin of a thread's part in the tile, and its row when the quads of all threads are
 /// packed together for the epilogue.
 struct Corner {
     down: Reg,
@@ -313,11 +331,12 @@ impl Emitter<'_> {
         [rows, columns]: [TileSide<'_>; 2],
         inner: Inner<'_>,
     ) -> (Vec<Vec<Reg>>, i64) {
+        let [down, across] = tiles.sides();
         // Two factors, each in two buffers.
-        let memory = 4 * DEPTH * tiles.pitch();
+        let memory = 2 * DEPTH * (down.pitch() + across.pitch());
         let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
-        let left = self.factor(tiles, &c.left, rows, inner, at);
-        let right = self.factor(tiles, &c.right, columns, inner, at + DEPTH * tiles.pitch());
+        let left = self.factor(down, &c.left, rows, inner, at);
+        let right = self.factor(across, &c.right, columns, inner, at + DEPTH * down.pitch());
         (self.products(tiles, [&left, &right], inner, at), at)
     }
 
@@ -348,7 +367,7 @@ impl Emitter<'_> {
         digits
     }
 
-    /// The origin of this thread's square. A warp is arranged as four rows of eight threads, a
+    /// The origin of this thread's part. A warp is arranged as four rows of eight threads, a
     /// block as four rows of two warps. Loads by a warp then touch every bank, without conflicts.
     fn corner(&mut self, tiles: &Tiles) -> Corner {
         let thread = self.special(Special::Tid);
@@ -361,30 +380,32 @@ impl Emitter<'_> {
             let before = self.b().op2(Opcode::Mul, Type::S64, warp, quads * QUAD);
             self.b().op(Opcode::Mad, Type::S64, &[lane.into(), QUAD.into(), before.into()])
         };
-        let across = at(warp_across, 8 * tiles.quads, lane_across);
-        Corner { across, down: at(warp_down, 4 * tiles.quads, lane_down), low: at(warp_down, 4, lane_down) }
+        let [down, across] = tiles.quads;
+        let (across, low) = (at(warp_across, 8 * across, lane_across), at(warp_down, 4, lane_down));
+        Corner { across, down: at(warp_down, 4 * down, lane_down), low }
     }
 
-    /// Accumulates this thread's square. The result is row by row.
+    /// Accumulates this thread's part. The result is row by row.
     fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], inner: Inner<'_>, at: i64) -> Vec<Vec<Reg>> {
-        let side = QUAD * tiles.quads;
+        let [high, wide] = tiles.quads.map(|quads| QUAD * quads);
         let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
-        let sums: Vec<Vec<Reg>> = (0..side).map(|_| (0..side).map(|_| self.b().copy(zero)).collect()).collect();
+        let sums: Vec<Vec<Reg>> = (0..high).map(|_| (0..wide).map(|_| self.b().copy(zero)).collect()).collect();
         let corner = self.corner(tiles);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let [down, across] = [(corner.down, at), (corner.across, at + DEPTH * tiles.pitch())].map(|(first, at)| {
+        let pitches = tiles.sides().map(|side| side.pitch());
+        let [down, across] = [(corner.down, at), (corner.across, at + DEPTH * pitches[0])].map(|(first, at)| {
             let place = self.b().op(Opcode::Mad, Type::S64, &[first.into(), bytes(tiles.sum).into(), own.into()]);
             self.b().op2(Opcode::Add, Type::S64, place, at)
         });
         // `now` alternates between the two halves of the double buffer.
-        let half = 2 * DEPTH * tiles.pitch();
+        let half = DEPTH * (pitches[0] + pitches[1]);
         let (zero, depth) = (self.int(0), inner.end);
         let (inner, now) = (self.b().copy(inner.from.unwrap_or(zero)), self.b().copy(zero));
         for factor in factors {
             // A software pipeline: load the tile of the next round into registers, multiply, then
             // store it to shared memory. The first tile is loaded before the loop.
             self.fetch(factor, inner);
-            self.commit(tiles, factor, inner, now);
+            self.commit(factor, inner, now);
         }
         self.b().barrier();
         self.while_(
@@ -396,8 +417,10 @@ impl Emitter<'_> {
                 let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
                 // Unrolled over the depth of the tile: an outer product per inner index.
                 for step in 0..DEPTH {
-                    let left = e.quads(tiles, Address { base: Some(down), offset: step * tiles.pitch() }, 4);
-                    let right = e.quads(tiles, Address { base: Some(across), offset: step * tiles.pitch() }, 8);
+                    let left = Address { base: Some(down), offset: step * pitches[0] };
+                    let right = Address { base: Some(across), offset: step * pitches[1] };
+                    let left = e.quads(tiles.sum, left, (tiles.quads[0], 4));
+                    let right = e.quads(tiles.sum, right, (tiles.quads[1], 8));
                     for (sums, x) in sums.iter().zip(&left) {
                         sums.iter().zip(&right).for_each(|(sum, y)| e.add_product(tiles.sum, *sum, *x, *y));
                     }
@@ -406,7 +429,7 @@ impl Emitter<'_> {
                 e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
                 // The other half was last read before the barrier of the previous round, so it may
                 // be overwritten.
-                factors.iter().for_each(|factor| e.commit(tiles, factor, inner, now));
+                factors.iter().for_each(|factor| e.commit(factor, inner, now));
                 if !sabotage::on(Bug::PtxProducts) {
                     e.b().barrier();
                 }
@@ -417,11 +440,11 @@ impl Emitter<'_> {
 
     /// A thread's elements of a row of a factor's tile. Its quads are as far apart as the quads of
     /// all threads across.
-    fn quads(&mut self, tiles: &Tiles, first: Address, threads: i64) -> Vec<Reg> {
+    fn quads(&mut self, dtype: Dtype, first: Address, (quads, threads): (i64, i64)) -> Vec<Reg> {
         let mut all = vec![];
-        for quad in 0..tiles.quads {
-            let offset = first.offset + quad * threads * QUAD * bytes(tiles.sum);
-            all.extend(self.load_quad(tiles.sum, Address { offset, ..first }));
+        for quad in 0..quads {
+            let offset = first.offset + quad * threads * QUAD * bytes(dtype);
+            all.extend(self.load_quad(dtype, Address { offset, ..first }));
         }
         all
     }
@@ -458,28 +481,29 @@ impl Emitter<'_> {
     /// Stages one quad of each thread's rows at a time in shared memory and runs the epilogue over
     /// them.
     fn epilogue_tile(&mut self, epilogue: &Epilogue<'_>, tiles: &Tiles, sums: &[Vec<Reg>], at: i64) {
-        let side = tiles.side();
+        let [_, across] = tiles.sides();
+        let pitch = across.pitch();
         let corner = self.corner(tiles);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), tiles.pitch().into(), own.into()]);
+        let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), pitch.into(), own.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
         // The four rows of threads in a warp contribute four quads of consecutive rows.
         let run = 4 * QUAD;
         let staged = StagedAccumulator {
-            pitch: tiles.pitch(),
-            side,
+            pitch,
+            side: across.length,
             rows: ROWS_AT_ONCE,
             run,
-            apart: run * tiles.quads,
+            apart: run * tiles.quads[0],
             threads: i64::from(THREADS),
             neighbours: 1,
         };
         let memory = self.b().op2(Opcode::Add, Type::S64, own, at);
-        for quad in 0..tiles.quads {
+        for quad in 0..tiles.quads[0] {
             let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
             for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
                 for (group, sums) in (0i64..).zip(sums.chunks(QUAD as usize)) {
-                    let offset = at + k * tiles.pitch() + group * 8 * QUAD * bytes(tiles.sum);
+                    let offset = at + k * pitch + group * 8 * QUAD * bytes(tiles.sum);
                     self.store_quad(tiles.sum, sums, Address { base: Some(place), offset });
                 }
             }

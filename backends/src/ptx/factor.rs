@@ -11,7 +11,7 @@ use ir::nest::{BufferId, IndexId, Op, Program, Prologue, Statement, ValueId};
 use ir::{Dtype, Scalar, Size, visit};
 
 use super::build::Control;
-use super::contract::{DEPTH, Dims, Inner, QUAD, THREADS, TileSide, Tiles, bytes, held, length};
+use super::contract::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
 use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
@@ -19,6 +19,7 @@ use super::state::ExecScope;
 
 /// A factor of the contraction being emitted.
 pub(super) struct Factor<'c> {
+    side: Side,
     prologue: &'c Prologue,
     outer: TileSide<'c>,
     inner: Inner<'c>,
@@ -89,15 +90,15 @@ impl Steps {
 impl Emitter<'_> {
     pub(super) fn factor<'c>(
         &mut self,
-        tiles: &Tiles,
+        side: Side,
         prologue: &'c Prologue,
         outer: TileSide<'c>,
         inner: Inner<'c>,
         at: i64,
     ) -> Factor<'c> {
         let steps = Steps::of(self.program, prologue, prologue.value, outer.dims, inner.dims);
-        let matrix = steps.map(|steps| self.matrix(tiles, &steps, outer, inner, at));
-        Factor { prologue, outer, inner, at, matrix }
+        let matrix = steps.map(|steps| self.matrix(side, &steps, outer, inner, at));
+        Factor { side, prologue, outer, inner, at, matrix }
     }
 
     /// A predicate: groups of `count` elements are aligned, and either completely in bounds or
@@ -139,7 +140,7 @@ impl Emitter<'_> {
 
     fn matrix(
         &mut self,
-        tiles: &Tiles,
+        side: Side,
         steps: &Steps,
         TileSide { dims: outer, range: span }: TileSide<'_>,
         Inner { dims: inner, from, .. }: Inner<'_>,
@@ -161,7 +162,7 @@ impl Emitter<'_> {
         let own = self.b().op2(Opcode::Add, Type::S64, own, at);
         let thread = self.special(Special::Tid);
         // Adjacent threads load adjacent quads, so that the loads are coalesced.
-        let in_row = if deep { DEPTH } else { tiles.side() } / QUAD;
+        let in_row = if deep { DEPTH } else { side.length } / QUAD;
         let first = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
         let first = self.b().op2(Opcode::Mul, Type::S64, first, QUAD);
         let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
@@ -169,11 +170,11 @@ impl Emitter<'_> {
         let class = scalar::memory(self.program.buffers[steps.buffer].dtype).class();
         let mut quads = vec![];
         // A thread loads several quads, as far apart as all threads together reach.
-        for k in 0..tiles.side() * DEPTH / QUAD / i64::from(THREADS) {
+        for k in 0..side.length * DEPTH / QUAD / i64::from(THREADS) {
             let row = self.b().op2(Opcode::Add, Type::S64, row, k * rows_at_once);
             let (outer, inner) = if deep { (row, first) } else { (first, row) };
-            let place = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), tiles.pitch().into(), own.into()]);
-            let place = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(tiles.sum).into(), place.into()]);
+            let place = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), side.pitch().into(), own.into()]);
+            let place = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(side.sum).into(), place.into()]);
             let outer = self.b().op2(Opcode::Add, Type::S64, outer, span.from);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), outer_bytes.into(), origin.into()]);
             let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), inner_bytes.into(), pointer.into()]);
@@ -245,52 +246,52 @@ impl Emitter<'_> {
     }
 
     /// Stores the tile to shared memory, `behind` bytes after its first buffer.
-    pub(super) fn commit(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
-        let Some(matrix) = &factor.matrix else { return self.compute(tiles, factor, from, behind) };
+    pub(super) fn commit(&mut self, factor: &Factor<'_>, from: Reg, behind: Reg) {
+        let side = factor.side;
+        let Some(matrix) = &factor.matrix else { return self.compute(factor, from, behind) };
         for quad in &matrix.quads {
             let place = self.b().op2(Opcode::Add, Type::S64, quad.place, behind);
-            let elements: Vec<Reg> =
-                quad.elements
-                    .iter()
-                    .map(|x| {
-                        if tiles.sum == matrix.dtype { *x } else { scalar::cast(self.b(), tiles.sum, matrix.dtype, *x) }
-                    })
-                    .collect();
+            let elements: Vec<Reg> = quad
+                .elements
+                .iter()
+                .map(|x| if side.sum == matrix.dtype { *x } else { scalar::cast(self.b(), side.sum, matrix.dtype, *x) })
+                .collect();
             // A quad along the outer index is contiguous in the tile, one along the inner index is
             // a column.
             if !matrix.deep {
-                self.store_quad(tiles.sum, &elements, Address { base: Some(place), offset: 0 });
+                self.store_quad(side.sum, &elements, Address { base: Some(place), offset: 0 });
                 continue;
             }
             for (k, element) in (0i64..).zip(elements) {
-                let at = Address { base: Some(place), offset: k * tiles.pitch() };
-                self.b().store(Space::Shared, held(tiles.sum), element, at);
+                let at = Address { base: Some(place), offset: k * side.pitch() };
+                self.b().store(Space::Shared, held(side.sum), element, at);
             }
         }
     }
 
     /// Computes a tile element by element and stores it.
-    fn compute(&mut self, tiles: &Tiles, factor: &Factor<'_>, from: Reg, behind: Reg) {
+    fn compute(&mut self, factor: &Factor<'_>, from: Reg, behind: Reg) {
+        let side = factor.side;
         let (TileSide { dims: outer, range: span }, Inner { dims: inner, end, .. }) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
         let deep = self.loads_deep(factor.prologue, inner);
         let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
         let own = self.b().op2(Opcode::Add, Type::S64, own, behind);
-        let (thread, all) = (self.special(Special::Tid), self.int(tiles.side() * DEPTH));
-        let in_row = if deep { DEPTH } else { tiles.side() };
+        let (thread, all) = (self.special(Special::Tid), self.int(side.length * DEPTH));
+        let in_row = if deep { DEPTH } else { side.length };
         self.counted(thread, all, i64::from(THREADS), |e, number| {
             let first = e.b().op2(Opcode::And, Type::B64, number, in_row - 1);
             let row = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(in_row.ilog2()));
             let (outer, inner) = if deep { (row, first) } else { (first, row) };
-            let place = e.b().op(Opcode::Mad, Type::S64, &[inner.into(), tiles.pitch().into(), own.into()]);
-            let place = e.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(tiles.sum).into(), place.into()]);
+            let place = e.b().op(Opcode::Mad, Type::S64, &[inner.into(), side.pitch().into(), own.into()]);
+            let place = e.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(side.sum).into(), place.into()]);
             let outer = e.b().op2(Opcode::Add, Type::S64, outer, span.from);
             let inner = e.b().op2(Opcode::Add, Type::S64, inner, from);
             let [a, b] =
                 [(outer, span.count), (inner, end)].map(|(n, end)| e.b().set(Comparison::Lt, Type::S64, n, end));
             let inside = e.b().op2(Opcode::And, Type::Pred, a, b);
-            let zero = scalar::constant(e.b(), Scalar::zero(tiles.sum));
+            let zero = scalar::constant(e.b(), Scalar::zero(side.sum));
             let element = e.b().copy(zero);
             e.when(inside, |e| {
                 e.unravel(&rows, outer);
@@ -298,11 +299,11 @@ impl Emitter<'_> {
                 e.in_exec_scope(ExecScope::Thread, |e| e.block(&factor.prologue.body));
                 let value = e.value(factor.prologue.value);
                 let value =
-                    if tiles.sum == tiles.dtype { value } else { scalar::cast(e.b(), tiles.sum, tiles.dtype, value) };
+                    if side.sum == side.dtype { value } else { scalar::cast(e.b(), side.sum, side.dtype, value) };
                 e.b().assign(element, value);
             });
             let at = Address { base: Some(place), offset: factor.at };
-            e.b().store(Space::Shared, held(tiles.sum), element, at);
+            e.b().store(Space::Shared, held(side.sum), element, at);
         });
     }
 }

@@ -47,9 +47,20 @@ pub(super) fn matched(
     let sized = mine.iter().filter(|(i, _)| found.iter().any(|(j, _)| i == j)).all(|(_, e)| e.as_size().is_some());
     let one = side(program, first, found.iter().map(|(i, _)| *i))?;
     let other = side(program, second, found.iter().map(|(_, j)| *j))?;
-    let rows = found.iter().any(|(i, j)| one.rows.contains(i) && other.rows.contains(j));
+    // A loop down the columns of an array gives columns of that to a product. These are computed
+    // along memory in a loop of their own.
+    let down = |index: &IndexId| matches!(first, Statement::Loop(l) if !l.multiplies()) && is_last(a, b, *index);
+    let rows = found.iter().any(|(i, j)| one.rows.contains(i) && other.rows.contains(j) && !down(i));
     let reduces = || matches!((first, second), (Statement::Contract(_), Statement::Loop(l)) if only_reduces(l));
     (sized && rows && (!(one.columns || other.columns) || reduces())).then_some(found)
+}
+
+/// Whether an index is in the last subscript of what the first statement stores and the second loads.
+fn is_last(a: &Outline, b: &Outline, index: IndexId) -> bool {
+    let mut flows = a.stores.iter().filter(|(buffer, _)| b.loads.contains_key(buffer));
+    flows.any(|(_, stored)| {
+        stored.axes.last().is_some_and(|last| last.as_ref().is_some_and(|a| !a.coefficient(index).is_zero()))
+    })
 }
 
 /// Whether a loop stores nothing for each element that it loads, and multiplies nothing.
