@@ -31,41 +31,73 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ir::choice::Choice;
 use ir::nest::{
-    Block, Buffer, BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Role, Statement, ValueId,
-    is_length,
+    Block, Buffer, BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Role, Statement,
+    ValueId, is_length,
 };
 use ir::rewrite::{for_each_affine_mut, replace_values};
-use ir::sched::Scheduled;
+use ir::sched::{Run, Scheduled, is_scalar};
 use ir::{Affine, BinaryOp, Size, visit};
 
 use crate::forward::is_scratch;
-use crate::maker::{Maker, subscripts};
+use crate::maker::{Maker, below, subscripts};
 
 /// Distributes loops around contractions.
 pub fn rows(scheduled: &mut Scheduled, choice: &mut Choice) {
-    let Scheduled { machine, program, parts, .. } = scheduled;
-    for kernel in parts.iter_mut().map(|part| &mut part.kernel) {
-        for statement in std::mem::take(&mut kernel.body) {
-            match statement {
-                Statement::Loop(l) if l.kind == LoopKind::Parallel && l.multiplies() => {
-                    let tile = machine.rows.filter(|_| choice.grants(true));
-                    let maker = Maker { program, kernel };
-                    let loops = tile.and_then(|length| in_tiles(maker, &l, length));
-                    let loops = loops.unwrap_or_else(|| one_by_one(Maker { program, kernel }, &l));
-                    kernel.body.extend(loops);
+    let machine = scheduled.machine;
+    scheduled.rewrite(|program, mut part| {
+        let mut body = vec![];
+        let mut parts = vec![];
+        let alone = part.kernel.body.iter().filter(|s| !is_scalar(s)).count() == 1;
+        for statement in std::mem::take(&mut part.kernel.body) {
+            let Statement::Loop(l) = statement else {
+                body.push(statement);
+                continue;
+            };
+            if l.kind != LoopKind::Parallel || !l.multiplies() {
+                body.push(Statement::Loop(l));
+                continue;
+            }
+            let tile = machine.rows.filter(|_| choice.grants(true));
+            let tiles = tile.and_then(|shortest| in_tiles(Maker { program, kernel: &mut part.kernel }, &l, shortest));
+            if let Some(tiles) = tiles {
+                body.push(Statement::Loop(tiles));
+                continue;
+            }
+            let loops = one_by_one(Maker { program, kernel: &mut part.kernel }, &l, alone);
+            if !alone {
+                body.extend(loops);
+                continue;
+            }
+            // Each with the scalars before it: scratch belongs to one loop of a kernel.
+            for statement in loops {
+                let scalar = is_scalar(&statement);
+                body.push(statement);
+                if !scalar {
+                    let kernel = Kernel { body: body.clone(), ..part.kernel.clone() };
+                    parts.push(part.sibling(&parts.len().to_string(), kernel, Run::Whole));
+                    body.pop();
                 }
-                other => kernel.body.push(other),
             }
         }
-    }
+        if parts.is_empty() || body.iter().any(Statement::may_fault) {
+            part.kernel.body = body;
+            parts.push(part);
+        }
+        parts
+    });
 }
 
 /// The longest tiles are this many times as long as the shortest.
 const LONGEST: i64 = 12;
 /// With this many iterations, tiles are of half of that length.
-const HALFWAY: i64 = 1600;
+const HALFWAY: i64 = 8000;
+/// Fewer iterations than this go in tiles that a product reads in place: a long tile would leave
+/// threads without work, and in a short one it does not pay to pack the factors.
+const FEW: i64 = HALFWAY / (LONGEST - 1) + 1;
+/// The length of these.
+const IN_PLACE: i64 = 4;
 
-/// The length of the tiles of a loop, from `shortest` up in steps of that.
+/// The length of the tiles of a loop: few iterations, or multiples of `shortest`.
 fn length(program: &Program, lengths: &[&Size], shortest: i64) -> Size {
     let shortest = Size::constant(shortest);
     if !lengths.iter().all(|length| is_length(&program.symbols, length)) {
@@ -73,11 +105,11 @@ fn length(program: &Program, lengths: &[&Size], shortest: i64) -> Size {
     }
     let n = lengths.iter().fold(Size::constant(1), |n, length| &n * *length);
     let times = (&Size::constant(LONGEST) * &n).floor_div(&(&n + &Size::constant(HALFWAY)));
-    &shortest * &(&times + &Size::constant(1))
+    &(&shortest * &times) + &(&Size::constant(IN_PLACE) * &below(&n, FEW))
 }
 
 /// The loop in tiles, if its contractions have rows along some index.
-fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
+fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Loop> {
     let along = *l.along_rows(maker.program).last()?;
     let at = l.dims.iter().position(|(index, _)| *index == along)?;
     let lengths = l.dims.iter().map(|(_, extent)| extent.as_size()).collect::<Option<Vec<_>>>()?;
@@ -96,18 +128,20 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Block> {
         first,
         role: Role::Scratch,
         kind: LoopKind::Serial,
+        owns: true,
         column: l.column(maker.program).map(|_| 0),
     };
     body.extend(distribute(maker, &l.body, &apart));
-    Some(vec![Statement::Loop(Loop { dims, kind: LoopKind::Parallel, body })])
+    Some(Loop { dims, kind: LoopKind::Parallel, body })
 }
 
-/// A loop over all iterations for each statement.
-fn one_by_one(maker: Maker<'_>, l: &Loop) -> Block {
+/// A loop over all iterations for each statement. Each may have scratch of its own if they become
+/// kernels.
+fn one_by_one(maker: Maker<'_>, l: &Loop, kernels: bool) -> Block {
     let shape = l.dims.iter().filter_map(|(_, extent)| extent.as_size().cloned()).collect();
     let column = l.column(maker.program).and_then(|column| l.dims.iter().position(|(index, _)| *index == column));
     let (dims, first) = (l.dims.clone(), Affine::constant(0));
-    let apart = Apart { dims, shape, first, role: Role::Temp, kind: LoopKind::Parallel, column };
+    let apart = Apart { dims, shape, first, role: Role::Temp, kind: LoopKind::Parallel, owns: kernels, column };
     distribute(maker, &l.body, &apart)
 }
 
@@ -124,6 +158,8 @@ struct Apart {
     /// The kind of a loop with scratch that no other has: an iteration has its own, unless one
     /// overwrites that of the one before.
     kind: LoopKind,
+    /// Whether the loops may have scratch of their own.
+    owns: bool,
     /// The number of the index that counts columns, if one does. It goes behind the indices and
     /// axes of an iteration, the others before these: so arrays are as the contraction without a
     /// loop would store them.
@@ -171,7 +207,7 @@ fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
     let stores = visit::stores(body).into_iter().collect();
     let (mut out, pieces) = pieces(body, &stores, apart);
     let mentions: Vec<BTreeSet<BufferId>> = pieces.iter().map(Piece::buffers).collect();
-    let several = |buffer: &BufferId| mentions.iter().filter(|piece| piece.contains(buffer)).count() > 1;
+    let several = |buffer: &BufferId| !apart.owns || mentions.iter().filter(|piece| piece.contains(buffer)).count() > 1;
     let mut scratch = BTreeMap::new();
     for id in stores.into_iter().filter(several) {
         if !is_scratch(maker.program, id) {
