@@ -87,25 +87,28 @@ pub fn rows(scheduled: &mut Scheduled, choice: &mut Choice) {
     });
 }
 
-/// The longest tiles are this many times as long as the shortest.
+/// The longest tiles are almost this many times as long as the shortest that pay for packing.
 const LONGEST: i64 = 12;
 /// With this many iterations, tiles are of half of that length.
-const HALFWAY: i64 = 8000;
-/// Fewer iterations than this go in tiles that a product reads in place: a long tile would leave
-/// threads without work, and in a short one it does not pay to pack the factors.
-const FEW: i64 = HALFWAY / (LONGEST - 1) + 1;
+const HALFWAY: i64 = 3200;
+/// Fewer iterations than this go in the shortest tiles.
+const SOME: i64 = HALFWAY / (LONGEST - 1) + 1;
+/// Fewer iterations than this go in tiles that a product reads in place: the shortest others would
+/// leave threads without work.
+const FEW: i64 = 32;
 /// The length of these.
 const IN_PLACE: i64 = 4;
 
-/// The length of the tiles of a loop: few iterations, or multiples of `shortest`.
+/// The length of the tiles of a loop: short for few iterations, else a multiple of `shortest`.
 fn length(program: &Program, lengths: &[&Size], shortest: i64) -> Size {
-    let shortest = Size::constant(shortest);
+    let constant = Size::constant;
     if !lengths.iter().all(|length| is_length(&program.symbols, length)) {
-        return shortest;
+        return constant(shortest);
     }
-    let n = lengths.iter().fold(Size::constant(1), |n, length| &n * *length);
-    let times = (&Size::constant(LONGEST) * &n).floor_div(&(&n + &Size::constant(HALFWAY)));
-    &(&shortest * &times) + &(&Size::constant(IN_PLACE) * &below(&n, FEW))
+    let n = lengths.iter().fold(constant(1), |n, length| &n * *length);
+    let times = (&constant(LONGEST) * &n).floor_div(&(&n + &constant(HALFWAY)));
+    let long = &constant(shortest) * &(&times + &below(&n, SOME));
+    &long - &(&constant(shortest - IN_PLACE) * &below(&n, FEW))
 }
 
 /// The loop in tiles, if its contractions have rows along some index.
