@@ -6,9 +6,9 @@
 //! Products with a few rows or columns do not pay for packing; they read the other factor once, in
 //! place.
 //!
-//! Each element of the result is accumulated in the same order wherever it is computed, in blocks of
-//! [`INNER`] elements, so the bits do not depend on how many threads share the rows, or on the rows
-//! that are multiplied together.
+//! Each element of the result is accumulated in the same order wherever it is computed, in blocks
+//! of [`INNER`] elements, so the bits do not depend on how many threads share the rows, or on the
+//! rows that are multiplied together.
 
 use std::arch::x86_64::{
     __m512, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps,

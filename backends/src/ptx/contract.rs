@@ -1,7 +1,8 @@
-//! Tiled contractions (matrix products). A block computes a tile of the result, and each thread
-//! a part of it in registers: a square, or half of one where there are few columns. The factors go through shared memory, a few inner iterations
-//! at a time, double-buffered: the next tiles are loaded while the current ones are multiplied.
-//! Finally the tile itself is staged in shared memory, and the epilogue runs along its rows.
+//! Tiled contractions (matrix products). A block computes a tile of the result, and each thread a
+//! part of it in registers: a square, or half of one where there are few columns. The factors go
+//! through shared memory, a few inner iterations at a time, double-buffered: the next tiles are
+//! loaded while the current ones are multiplied. Finally the tile itself is staged in shared
+//! memory, and the epilogue runs along its rows.
 //!
 //! Each element is accumulated in one chain over ascending inner indices: with `fma` in `f32` (also
 //! for 16-bit floats, rounded at the end) or `f64`, with products and sums for integers.

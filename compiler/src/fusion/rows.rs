@@ -14,9 +14,9 @@
 //! }                                          }
 //! ```
 //!
-//! A loop that only reduces may also go over the columns of a product, as for the greatest element of
-//! each. Two contractions with nothing but elementwise work between them stay apart: a product is
-//! faster on large tiles, and the array between the two moves only once in each direction.
+//! A loop that only reduces may also go over the columns of a product, as for the greatest element
+//! of each. Two contractions with nothing but elementwise work between them stay apart: a product
+//! is faster on large tiles, and the array between the two moves only once in each direction.
 
 use ir::nest::{Contraction, IndexId, Loop, LoopKind, Program, Statement};
 use ir::visit;
@@ -55,7 +55,8 @@ pub(super) fn matched(
     (sized && rows && (!(one.columns || other.columns) || reduces())).then_some(found)
 }
 
-/// Whether an index is in the last subscript of what the first statement stores and the second loads.
+/// Whether an index is in the last subscript of what the first statement stores and the second
+/// loads.
 fn is_last(a: &Outline, b: &Outline, index: IndexId) -> bool {
     let mut flows = a.stores.iter().filter(|(buffer, _)| b.loads.contains_key(buffer));
     flows.any(|(_, stored)| {
@@ -82,8 +83,8 @@ struct Side {
     columns: bool,
 }
 
-/// One of two statements in a loop over the indices that match. A loop around contractions keeps all
-/// of its indices around them.
+/// One of two statements in a loop over the indices that match. A loop around contractions keeps
+/// all of its indices around them.
 fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = IndexId>) -> Option<Side> {
     let found: Vec<IndexId> = found.collect();
     match statement {

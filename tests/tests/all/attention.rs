@@ -87,7 +87,8 @@ fn matrix(rows: usize, columns: usize, seed: usize) -> Array {
     Array::from_scalars(Dtype::F32, &[rows, columns], &elements).unwrap()
 }
 
-/// The kernel of a function of [`PROGRAMS`]; with other options than its plan, as many as there are.
+/// The kernel of a function of [`PROGRAMS`]; with other options than its plan, as many as there
+/// are.
 fn kernel(name: &str, options: &Options) -> Kernel {
     let held = options.fuse == Passes::ALL;
     let source = if held { PROGRAMS.to_owned() } else { PROGRAMS.replace("@kernels(1)", "") };
