@@ -207,8 +207,8 @@ struct Passed<'a> {
 }
 
 fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
-    let stores = visit::stores(body).into_iter().collect();
-    let (mut out, pieces) = pieces(body, &stores, apart);
+    let stores: BTreeSet<BufferId> = visit::stores(body).into_iter().collect();
+    let (mut out, pieces) = pieces(body, apart);
     let mentions: Vec<BTreeSet<BufferId>> = pieces.iter().map(Piece::buffers).collect();
     let several = |buffer: &BufferId| !apart.owns || mentions.iter().filter(|piece| piece.contains(buffer)).count() > 1;
     let mut scratch = BTreeMap::new();
@@ -232,7 +232,7 @@ fn distribute(mut maker: Maker<'_>, body: &Block, apart: &Apart) -> Block {
 }
 
 /// The statements that define scalars, the same in all iterations, and the others in pieces.
-fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> (Block, Vec<Piece>) {
+fn pieces(body: &Block, apart: &Apart) -> (Block, Vec<Piece>) {
     let (mut scalars, mut pieces) = (vec![], vec![]);
     let mut varying = BTreeSet::new();
     for statement in body {
@@ -243,7 +243,8 @@ fn pieces(body: &Block, stores: &BTreeSet<BufferId>, apart: &Apart) -> (Block, V
         visit::for_each_own_affine(statement, &mut affine);
         visit::for_each_use(statement, &mut |value| changes |= varying.contains(&value));
         let effects = statement.effects();
-        let pure = !effects.may_fault && effects.load.is_none_or(|load| !stores.contains(&load.buffer));
+        // An element that only iterations load may not exist if there are none.
+        let pure = !effects.may_fault && effects.load.is_none();
         if pure && !changes && matches!(statement, Statement::Let { .. }) {
             scalars.push(statement.clone());
             continue;
@@ -314,17 +315,14 @@ impl Passed<'_> {
                 let mut defined = BTreeSet::new();
                 body.iter().for_each(|s| visit::for_each_definition(s, &mut |value| _ = defined.insert(value)));
                 self.load(&dims, &mut body, &[]);
+                let is_own = |b: &BufferId| is_scratch(self.maker.program, *b) && !self.scratch.contains_key(b);
+                let own = visit::stores(&body).iter().any(is_own);
                 let stored = self.values.iter().filter(|(value, _)| defined.contains(value));
                 body.extend(stored.map(|(value, buffer)| Statement::Store {
                     buffer: *buffer,
                     at: subscripts(&dims),
                     value: *value,
                 }));
-                let own = visit::stores(&body).iter().any(|b| {
-                    is_scratch(self.maker.program, *b)
-                        && !self.scratch.contains_key(b)
-                        && !self.values.values().any(|value| value == b)
-                });
                 let kind = if own { self.apart.kind.clone() } else { LoopKind::Parallel };
                 Statement::Loop(Loop { dims: dims.clone(), kind, body })
             }
