@@ -65,10 +65,10 @@ fn fuse_at(
     (first, second): (usize, usize),
     Joint { matched, needed, how }: &Joint,
 ) -> usize {
-    let later = match block.remove(second) {
-        Statement::Contract(c) => Statement::Loop(rows::around(program, c, matched.iter().map(|(_, j)| *j))),
-        other => other,
-    };
+    let mut later = block.remove(second);
+    if let Statement::Contract(c) = &later {
+        later = Statement::Loop(rows::around(program, c.clone(), matched.iter().map(|(_, j)| *j)));
+    }
     let later_leans = outlines.remove(second).leans;
     let place = first + needed.len();
     reorder(block, (first, second), needed);

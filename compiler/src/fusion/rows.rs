@@ -34,9 +34,8 @@ pub(super) fn matched(
     also: Also,
 ) -> Option<Matched> {
     // The tile of a product, with elementwise work, stays in registers without a loop around it.
-    let is_tile = |s: &Statement| match s {
-        Statement::Loop(l) => is_elementwise(&l.body),
-        other => matches!(other, Statement::Contract(_)),
+    let is_tile = |s: &Statement| {
+        matches!(s, Statement::Contract(_)) || matches!(s, Statement::Loop(l) if is_elementwise(&l.body))
     };
     if is_tile(first) && is_tile(second) {
         return None;

@@ -113,7 +113,6 @@ fn what_cannot_be_followed_is_not_suggested() {
         "fn f(x: f32[n, m], w: f32[m]) {\n let e = exp(w)\n let y[i, j] = x[i, j] * e[j]\n y\n}",
         // `abs` is elementwise already, and the sum of a product is not.
         "fn f(y: f32[n, m]) {\n let w = abs(transpose(y) @ y)\n (w, sum(w))\n}",
-        "fn f(x: f32[n, k], w: f32[k, m]) {\n let p = x @ w\n let y[i] = p[i] / sum(p[i])\n y\n}",
         "fn f(x: f32[n, k], w: f32[k, m], v: f32[m, l]) = x @ w @ v",
     ];
     for program in programs {
