@@ -5,7 +5,8 @@
 //! take over the first's memory *in place*: iterations of parallel loops must store the second
 //! exactly where, in the same block, they have loaded the first, and nothing else there may load
 //! it. Then no element is overwritten before its last read, however iterations are distributed over
-//! vectors and threads, since only this iteration uses it.
+//! vectors and threads, since only this iteration uses it. (The body of a loop around contractions
+//! is no such block: its statements run over many iterations, one after another.)
 //!
 //! In a loop over kernels every iteration reads again what was there before the loop, which lives to
 //! the end of the loop at least. So does what the loop carries: its two buffers exchange their memory,
@@ -66,7 +67,7 @@ impl<'p> Lives<'p> {
         let mut lives = Lives { program, ranges, places, held: EntitySet::new(), replaced: BTreeMap::new() };
         for (id, kernel) in &program.kernels {
             let mut walk = Walk { places: AccessPoints::default(), blocks: 0 };
-            walk.block(&kernel.body, false, true);
+            walk.block(&kernel.body, Inside { top: true, ..Inside::default() });
             for buffer in walk.places.loads.keys().chain(walk.places.stores.keys()) {
                 let last = match program.buffers[*buffer].role {
                     Role::Output(_) => KernelId::new(program.kernels.len()),
@@ -208,6 +209,17 @@ pub fn bytes(buffer: &Buffer) -> Size {
     buffer.shape.iter().fold(width, |product, length| &product * length)
 }
 
+/// Where a block stands.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    /// It is the kernel's.
+    top: bool,
+    /// It is inside parallel loops only.
+    parallel: bool,
+    /// It is the body of a loop around contractions.
+    distributed: bool,
+}
+
 /// The search for the places of one kernel.
 struct Walk<'p> {
     places: AccessPoints<'p>,
@@ -215,12 +227,12 @@ struct Walk<'p> {
 }
 
 impl<'p> Walk<'p> {
-    /// Visits a block. `apart` says whether it is inside parallel loops only, `top` whether it is
-    /// the kernel's.
-    fn block(&mut self, block: &'p Block, apart: bool, top: bool) {
+    /// Visits a block.
+    fn block(&mut self, block: &'p Block, inside: Inside) {
         let number = self.blocks;
         self.blocks += 1;
         for (at_statement, statement) in block.iter().enumerate() {
+            let apart = inside.parallel && !inside.distributed;
             let place = |at| apart.then_some(AccessPoint { block: number, at, statement: at_statement });
             let effects = statement.effects();
             if let Some(load) = effects.load {
@@ -236,8 +248,10 @@ impl<'p> Walk<'p> {
                 self.places.stores.insert(store.buffer, if known { None } else { place(store.at) });
             }
             let parallel = matches!(statement, Statement::Loop(l) if matches!(l.kind, LoopKind::Parallel));
+            let distributed = matches!(statement, Statement::Loop(l) if l.multiplies());
+            let parallel = parallel && (inside.parallel || inside.top);
             for inner in statement.blocks() {
-                self.block(inner, parallel && (apart || top), false);
+                self.block(inner, Inside { top: false, parallel, distributed });
             }
         }
     }

@@ -22,7 +22,7 @@ use ir::nest::{Contraction, IndexId, Loop, LoopKind, Program, Statement};
 use ir::visit;
 
 use super::fuse_loops::{Also, merge as merge_loops};
-use super::legality::loops::{Matched, is_elementwise, matched as matching};
+use super::legality::loops::{Matched, holds_several, is_elementwise, matched as matching};
 use super::outline::Outline;
 
 /// The indices that match, if one of the two is a contraction, or a loop around some, and they may
@@ -87,6 +87,8 @@ struct Side {
 fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = IndexId>) -> Option<Side> {
     let found: Vec<IndexId> = found.collect();
     match statement {
+        // A loop that becomes several kernels stands on its own.
+        Statement::Loop(l) if l.kind != LoopKind::Parallel || holds_several(&l.body) => None,
         Statement::Contract(c) => {
             // Its points keep their order, which is that of memory: rows come first, and a column
             // is last.
@@ -108,7 +110,7 @@ fn side(program: &Program, statement: &Statement, found: impl Iterator<Item = In
             let all = l.dims.iter().all(|(index, _)| found.contains(index));
             all.then(|| Side { rows: l.along_rows(program), columns: l.column(program).is_some() })
         }
-        Statement::Loop(l) => (l.kind == LoopKind::Parallel).then_some(Side { rows: found, columns: false }),
+        Statement::Loop(_) => Some(Side { rows: found, columns: false }),
         Statement::Let { .. }
         | Statement::Store { .. }
         | Statement::Scatter { .. }

@@ -124,3 +124,22 @@ fn rows_of_products_take_no_memory_for_the_product() {
     let apart = kernel("plain", &Options { fuse: Passes::NONE, ..options });
     assert_eq!(apart.call(arguments).unwrap_err().code().to_string(), "E0240");
 }
+
+/// The statements of a loop around a product run one after another, so an array that one of them
+/// loads is no place for the result of another.
+#[test]
+fn no_result_is_stored_where_an_earlier_row_is_loaded() {
+    let source = "fn f(x: i32[m, 3 * m - 1]) {
+    let a[i, j] = sum[r](clamp(x[i, 1], 1, 1) * x[j, r]) + 1
+    let b[i < m, j] = a[j, 1]
+    let c[i] = b[1, i]
+    c
+}";
+    let arguments = Array::from_scalars(Dtype::I32, &[5, 14], &[1; 70].map(Scalar::I32)).unwrap();
+    let program = Program::parse(source).unwrap();
+    let result = |fuse| {
+        let kernel = program.main().unwrap().compile(&Options { fuse, ..Options::default() }).unwrap();
+        kernel.call((&arguments,)).unwrap()
+    };
+    assert_eq!(result("nest".parse().unwrap()), result(Passes::NONE));
+}

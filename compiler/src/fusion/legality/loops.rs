@@ -117,7 +117,7 @@ fn with_loop(
             let agree = all && later.kind == LoopKind::Parallel && is_elementwise(&later.body);
             (How::Epilogue, Some(matched).filter(|_| agree)?)
         }
-        Statement::Contract(_) if also == Also::Rows => (How::Rows, rows().filter(|_| !holds_several(&later.body))?),
+        Statement::Contract(_) if also == Also::Rows => (How::Rows, rows()?),
         Statement::Let { .. }
         | Statement::Store { .. }
         | Statement::Scatter { .. }
@@ -214,7 +214,7 @@ fn kinds_agree(first: &Loop, second: &Loop, matched: &Matched) -> bool {
 }
 
 /// Whether a loop that becomes several kernels is among the statements of a body.
-fn holds_several(body: &Block) -> bool {
+pub fn holds_several(body: &Block) -> bool {
     body.iter().any(|s| matches!(s, Statement::Loop(l) if l.kind.becomes_several()))
 }
 
