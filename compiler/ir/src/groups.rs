@@ -102,7 +102,7 @@ impl Loop {
     }
 }
 
-/// What a factor of a contraction in a loop mentions.
+/// The indices and values that a factor of a contraction in a loop mentions.
 struct Mentioned {
     indices: BTreeSet<IndexId>,
     /// Whether it mentions values of an iteration, or elements of scratch.

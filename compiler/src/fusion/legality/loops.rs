@@ -14,7 +14,7 @@
 //!   because their numbering is part of the meaning.
 //!
 //! A loop behind a sort or a reduction by key has rules of its own for indices and kinds
-//! ([`placed`], [`keyed`]).
+//! ([`placed`], [`keyed`]), and so has a contraction with a loop over its rows ([`rows`]).
 
 use std::collections::BTreeSet;
 
