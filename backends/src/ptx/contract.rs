@@ -51,7 +51,6 @@ enum Multiplier {
 }
 
 /// The tiling for multiplication by threads.
-#[derive(Clone, Copy)]
 pub(super) struct Tiles {
     /// The rows and columns of a thread's part in quads.
     quads: [i64; 2],
