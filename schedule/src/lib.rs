@@ -23,6 +23,7 @@
 //! | `strategies` | lays loops out on the units of a GPU |
 //! | `descend` | lets parts begin at the end of arrays, which is still in the cache |
 //! | `join` | lets the last block of a GPU join the results of chunks or blocks |
+//! | `sweeps` | lets loops over rows of products run without memory for these |
 //! | `forms` | chooses which loops of a core run in vectors |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
@@ -52,6 +53,7 @@ mod scans;
 pub mod sort;
 pub mod split;
 pub mod strategies;
+pub mod sweeps;
 pub mod tile;
 pub mod transpose;
 

@@ -23,6 +23,7 @@ use crate::prepare::prepare;
 use crate::rows::rows;
 use crate::split::split;
 use crate::strategies::strategies;
+use crate::sweeps::sweeps;
 use crate::tile::tile;
 use crate::transpose::transpose;
 
@@ -116,6 +117,7 @@ pub fn schedule_with(program: &Program, machine: Machine, choice: &mut Choice) -
     run(&REWRITES, &mut scheduled)?;
     measure(&mut scheduled)?;
     run(&SPLITS, &mut scheduled)?;
+    sweeps(&mut scheduled, program, choice);
     if VERIFIES {
         verify(&scheduled).map_err(broken("the last pass"))?;
     }

@@ -206,6 +206,7 @@ fn kernel(scheduled: &Scheduled, part: &Part, name: &str) -> Result<(Written, Bl
     });
     let threads = many.map_or(FEW, |gpu| gpu.most_threads);
     let launch = match (part.root(), &part.run) {
+        (_, Run::Sweeps) => return Err(Unsupported("a matrix product")),
         (None, _) => {
             writer.in_one_block(&part.kernel.body, threads)?;
             Blocks { axes: vec![], others: 0, threads, together: !part.has_scratch_of_iterations(program) }

@@ -303,6 +303,18 @@ impl Builder {
         self.push(Op::MultiplyTiles { factors, sum, tiles, accumulate, wide });
     }
 
+    /// The same with the left factor in registers.
+    pub(super) fn multiply_rows(
+        &mut self,
+        (factors, wide): (TileFactors, bool),
+        sum: Vec<Reg>,
+        left: [Reg; 4],
+        right: Reg,
+        accumulate: Reg,
+    ) {
+        self.push(Op::MultiplyRows { factors, sum, left, right, accumulate, wide });
+    }
+
     /// Ends a group of products.
     pub(super) fn group_products(&mut self) {
         self.push(Op::GroupProducts);

@@ -17,6 +17,7 @@ use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::split::Split;
 use super::state::{ScratchScope, SyncScope};
+use super::tensor::sweeps::InSweeps;
 use super::tensor_map::TensorView;
 use super::{Math, Target, print};
 use crate::error::{CompileError, check};
@@ -47,6 +48,8 @@ pub(super) struct Kernel {
     /// Whether it performs checks, or joins results, even if its loop has no iterations, so that it
     /// must be launched then too.
     pub(super) runs_anyway: bool,
+    /// Whether it runs in place of the other parts of its kernel, if a variant fits.
+    pub(super) replaces: bool,
     /// The source locations of its operations.
     origins: Vec<Origin>,
 }
@@ -165,6 +168,7 @@ impl Module {
                 of: part.of.as_u32() as usize,
                 variants,
                 runs_anyway: faults || next.is_some(),
+                replaces: part.run == Run::Sweeps,
                 origins,
             });
             match part.run {
@@ -296,6 +300,7 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     }
     variants.push(match (&part.run, part.root()) {
         (Run::Relay(relay), _) => in_chunks(program, part, relay, name.to_owned()),
+        (Run::Sweeps, Some((before, Statement::Loop(l)))) => return swept(program, part, (before, l), name),
         (_, Some((before, Statement::Contract(c)))) => {
             return contracted(program, part, (before, c), math, name);
         }
@@ -354,6 +359,18 @@ fn contracted(
             split: tiled.split().cloned(),
             ..variant
         }
+    });
+    variants.collect()
+}
+
+/// A part in sweeps.
+fn swept(program: &Program, part: &Part, (before, l): (&[Statement], &Loop), name: &str) -> Vec<Variant> {
+    let variants = InSweeps::all(program, part, l).into_iter().map(|code| {
+        let mut e = Emitter::new(program, part, InSweeps::threads(), ScratchScope::Thread);
+        e.block(before);
+        e.in_sweeps(&code);
+        let variant = Variant::new(e, format!("{name}{}", code.suffix()), Grid::each(Some(code.counts()), 1));
+        Variant { more: code.memory(), target: Target::Sm90a, at_most: code.at_most(), ..variant }
     });
     variants.collect()
 }

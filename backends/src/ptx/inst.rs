@@ -268,6 +268,8 @@ pub enum Op {
     /// `wgmma.mma_async.sync.aligned.factors sum, left, right, 1, 1, 1, wide, wide`: the warp group
     /// starts to multiply two tiles in shared memory, named by descriptors, and accumulates.
     MultiplyTiles { factors: TileFactors, sum: Vec<Reg>, tiles: [Reg; 2], accumulate: Reg, wide: [bool; 2] },
+    /// The same with a left factor of 64 rows and 16 inner indices in registers.
+    MultiplyRows { factors: TileFactors, sum: Vec<Reg>, left: [Reg; 4], right: Reg, accumulate: Reg, wide: bool },
     /// `wgmma.commit_group.sync.aligned`: groups the products issued since the previous group.
     GroupProducts,
     /// `wgmma.wait_group.sync.aligned but`: waits for all groups of products except the `but` most
@@ -386,6 +388,9 @@ impl Inst {
             }
             Op::MultiplyTiles { sum, tiles, accumulate, .. } => {
                 sum.iter_mut().chain(tiles).chain([accumulate]).for_each(|reg| visit(Name::Reg(reg)));
+            }
+            Op::MultiplyRows { sum, left, right, accumulate, .. } => {
+                sum.iter_mut().chain(left).chain([right, accumulate]).for_each(|reg| visit(Name::Reg(reg)));
             }
             Op::InitArrivals { at, .. } | Op::Arrive { at } | Op::ArriveExpecting { at, .. } => at.name(visit),
             Op::TryWait { to, at, parity } => {

@@ -132,6 +132,20 @@ impl Module {
         Ok(binding)
     }
 
+    /// The variant of each kernel that runs at these sizes, if it runs.
+    fn chosen(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> Vec<Option<&Variant>> {
+        let mut replaced = BTreeSet::new();
+        let mut chosen = vec![];
+        for kernel in &self.kernels {
+            let variant = kernel.variant(value, facts).filter(|_| !replaced.contains(&kernel.of));
+            if kernel.replaces && variant.is_some() {
+                replaced.insert(kernel.of);
+            }
+            chosen.push(variant);
+        }
+        chosen
+    }
+
     /// The plan for these sizes on a device.
     pub(super) fn plan(&self, binding: Binding, facts: Facts) -> Result<Plan, CallError> {
         let program = &self.program;
@@ -156,9 +170,11 @@ impl Module {
             };
             layout.buffers.insert(id, word);
         }
-        layout.temporaries()?;
+        let value = |size: &Size| binding.number(size);
+        let chosen = self.chosen(&value, facts);
+        layout.temporaries(chosen.iter().flatten().flat_map(|variant| variant.buffers()).chain(program.in_tree()))?;
         for id in &self.cleared {
-            if let Word::Own(at) = layout.buffers[id] {
+            if let Some(Word::Own(at)) = layout.buffers.get(id).copied() {
                 constants.push((at, vec![0; call::bytes(program, layout.binding, *id)?]));
             }
         }
@@ -173,9 +189,9 @@ impl Module {
         let mut places = vec![Word::Number(0); layout.in_tree.values().max().map_or(0, |last| last + 1)];
         layout.in_tree.iter().for_each(|(id, place)| places[*place] = layout.buffers[id]);
         let (mut launches, mut numbers) = (vec![], vec![]);
-        for kernel in &self.kernels {
+        for (kernel, variant) in self.kernels.iter().zip(chosen) {
             layout.memory.end = shared;
-            let planned = layout.launch(kernel, facts)?;
+            let planned = variant.map_or(Ok(None), |variant| layout.launch(kernel, variant, facts))?;
             numbers.push(planned.is_some().then_some(launches.len()));
             launches.extend(planned);
             end = end.max(layout.memory.end);
@@ -201,10 +217,10 @@ struct Layout<'p> {
 }
 
 impl<'p> Layout<'p> {
-    /// Assigns memory to temporaries.
-    fn temporaries(&mut self) -> Result<(), CallError> {
+    /// Assigns memory to temporaries: those that are planned, and these.
+    fn temporaries(&mut self, stored: impl Iterator<Item = BufferId>) -> Result<(), CallError> {
         let Layout { program, binding, memory, buffers, .. } = self;
-        let stored: BTreeSet<BufferId> = program.buffers.keys().collect();
+        let stored: BTreeSet<BufferId> = stored.collect();
         let mut places = vec![];
         let bytes = Slots::new(program, stored)
             .places(|id| call::bytes(program, binding, id), |id, place| places.push((id, place)))?;
@@ -220,10 +236,14 @@ impl<'p> Layout<'p> {
     }
 
     /// The launch of a kernel, with memory for its scratch; `None` if it has no iterations.
-    fn launch(&mut self, kernel: &'p Kernel, facts: Facts) -> Result<Option<Planned>, CallError> {
+    fn launch(
+        &mut self,
+        kernel: &'p Kernel,
+        variant: &'p Variant,
+        facts: Facts,
+    ) -> Result<Option<Planned>, CallError> {
         let Layout { program, binding, memory, buffers, in_tree: places, counters } = self;
         let value = |size: &Size| binding.number(size);
-        let Some(variant) = kernel.variant(&value, facts) else { return Ok(None) };
         let blocks = variant.blocks(&value, kernel.runs_anyway, facts);
         if blocks == 0 {
             return Ok(None);
@@ -321,7 +341,7 @@ fn reciprocal(divisor: i64) -> u64 {
 
 impl Kernel {
     /// The first variant that fits the sizes and the device, or, where tiles have several sizes,
-    /// the fastest of them. The last variant fits all.
+    /// the fastest of them. The last variant fits all, unless other parts run where none fits.
     fn variant(&self, value: &impl Fn(&Size) -> i64, facts: Facts) -> Option<&Variant> {
         let fits = |v: &&Variant| {
             let memory = || v.dynamic_shared(value).saturating_add(v.shared) <= facts.shared.max(v.shared);
@@ -332,7 +352,8 @@ impl Kernel {
                 && v.split.as_ref().is_none_or(|split| split.parts(value) > 1)
         };
         let mut fitting = self.variants.iter().filter(|v| v.target <= facts.target).filter(fits);
-        let first = fitting.next().or(self.variants.last())?;
+        let last = self.variants.last().filter(|_| !self.replaces);
+        let first = fitting.next().or(last)?;
         let time = |v: &Variant| {
             let turns = u64::try_from(v.tiles(value)?).ok()?.div_ceil(facts.multiprocessors.max(1).into());
             Some(turns.saturating_mul(v.turn?.unsigned_abs()))
@@ -344,6 +365,13 @@ impl Kernel {
 }
 
 impl Variant {
+    /// The buffers that it accesses.
+    fn buffers(&self) -> impl Iterator<Item = BufferId> {
+        let arguments = self.arguments.iter();
+        let arguments = arguments.filter_map(|a| if let Argument::Buffer(id) = a { Some(*id) } else { None });
+        arguments.chain(self.maps.iter().map(|view| view.buffer))
+    }
+
     /// The scratch buffers that it uses.
     fn scratch(&self) -> impl Iterator<Item = BufferId> {
         self.arguments.iter().filter_map(|a| if let Argument::Stride(id) = a { Some(*id) } else { None })

@@ -125,6 +125,12 @@ impl Display for Op {
                 write!(f, "wgmma.mma_async.sync.aligned.{factors} {sum}, %r{left}, %r{right}, ")?;
                 write!(f, "%r{accumulate}, 1, 1, {left_wide}, {right_wide}")
             }
+            Op::MultiplyRows { factors, sum, left, right, accumulate, wide } => {
+                let (sum, left, right) = (braced(sum), braced(left), right.index());
+                let (accumulate, wide) = (accumulate.index(), u8::from(*wide));
+                write!(f, "wgmma.mma_async.sync.aligned.{factors} {sum}, {left}, %r{right}, ")?;
+                write!(f, "%r{accumulate}, 1, 1, {wide}")
+            }
             Op::GroupProducts => f.write_str("wgmma.commit_group.sync.aligned"),
             Op::AwaitProducts { but } => write!(f, "wgmma.wait_group.sync.aligned {but}"),
             Op::InitArrivals { at, count } => {

@@ -24,6 +24,7 @@ pub mod ordered;
 pub mod partition;
 mod query;
 mod row;
+mod sweeps;
 pub mod time_tiles;
 mod variant;
 mod verify;
@@ -43,6 +44,7 @@ pub use query::{
     may_repeat, prefixes_in_chunks, reduction_bytes, reductions_bytes, register_bytes, single_prefixes, tile_columns,
 };
 pub use row::{Beyond, Fill, Row, Staged};
+pub use sweeps::{Sweep, Sweeps, Weighted, narrow};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};
 pub use verify::verify;
 
@@ -121,6 +123,9 @@ pub enum Run {
     Relay(Relay),
     /// Loops over rows and over columns together, in blocks of rows.
     Tiles(Tiles),
+    /// The last statement, a loop over the rows of a product, in [sweeps](Sweeps) over its columns.
+    /// The part runs in place of all others of its kernel, at sizes that suit the target.
+    Sweeps,
 }
 
 /// A parallel loop that loads across memory: neighbouring iterations of its innermost index access
@@ -206,6 +211,11 @@ impl Scheduled {
         });
     }
 
+    /// Whether another part runs in place of one, at sizes that suit it.
+    pub fn is_replaced(&self, part: &Part) -> bool {
+        part.run != Run::Sweeps && self.parts.iter().any(|other| other.of == part.of && other.run == Run::Sweeps)
+    }
+
     /// The same with a launch for each part.
     pub fn apart(mut self) -> Scheduled {
         self.parts.iter_mut().for_each(|part| part.last = None);
@@ -242,7 +252,8 @@ impl Part {
             | Run::Chunks { .. }
             | Run::Blocks { .. }
             | Run::HandOff(_)
-            | Run::Relay(_) => Some((before, last)),
+            | Run::Relay(_)
+            | Run::Sweeps => Some((before, last)),
         }
     }
 
@@ -292,7 +303,8 @@ impl Run {
             | Run::Strips { .. }
             | Run::HandOff(_)
             | Run::Relay(_)
-            | Run::Tiles(_) => &[],
+            | Run::Tiles(_)
+            | Run::Sweeps => &[],
         }
     }
 

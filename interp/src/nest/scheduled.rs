@@ -20,7 +20,8 @@ use crate::reduce::State;
 pub fn run_scheduled(scheduled: &Scheduled, inputs: &[ArrayRef<'_>]) -> Result<Vec<Array>, RunError> {
     let program = scheduled.as_program();
     let outcome = execute(&program, inputs, &AtomicBool::new(false), |machine, id| {
-        machine.part(&scheduled.parts[slot(id)], &program.kernels[id].body)
+        let part = &scheduled.parts[slot(id)];
+        if scheduled.is_replaced(part) { Ok(()) } else { machine.part(part, &program.kernels[id].body) }
     })?;
     Ok(outcome.outputs)
 }
@@ -39,7 +40,7 @@ impl<'p> Machine<'p, '_> {
             return self.laid_out(l, variant);
         }
         match &part.run {
-            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Relay(_) => {
+            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Relay(_) | Run::Sweeps => {
                 self.block(body)
             }
             Run::Chunks { results } => {

@@ -89,6 +89,8 @@ pub enum Problem {
     Deadlock,
     /// Products are issued without a `wgmma.fence` since the last wait.
     ProductsNotFenced,
+    /// Registers of a left factor changed before their products were waited for.
+    FragmentChanged,
     /// A tile is multiplied that was written without a `fence.proxy.async` before the barrier.
     TileNotFenced {
         /// A byte of it.
@@ -159,6 +161,7 @@ impl fmt::Display for Problem {
             Problem::BarrierDivergence => f.write_str("threads of a warp wait at different barriers"),
             Problem::Deadlock => f.write_str("no thread gets on"),
             Problem::ProductsNotFenced => f.write_str("products of registers without a fence before them"),
+            Problem::FragmentChanged => f.write_str("a left factor changed before its products were waited for"),
             Problem::TileNotFenced { address } => {
                 write!(f, "product of a tile at {address:#x}, which was written without a fence behind it")
             }

@@ -98,6 +98,16 @@ pub(crate) struct Instruction {
     pub(crate) line: u32,
 }
 
+/// A factor of a warp group's product.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tile {
+    /// It lies in shared memory, where a descriptor says, and may be contiguous along its outer
+    /// index.
+    Shared { descriptor: Reg, wide: bool },
+    /// The rows of the left one, in fragments of the threads.
+    Fragments([Reg; 4]),
+}
+
 /// An operation.
 #[derive(Debug)]
 pub(crate) enum Op {
@@ -251,16 +261,14 @@ pub(crate) enum Op {
         threads: Reg,
         waits: bool,
     },
-    /// `wgmma.mma_async`: the product of two tiles that lie in shared memory, plus the
-    /// contents of the registers. Descriptors name the tiles.
+    /// `wgmma.mma_async`: the product of two tiles, plus the contents of the registers.
     MultiplyTiles {
         factors: Factors,
         sums: Vec<Reg>,
-        tiles: [Reg; 2],
+        left: Tile,
+        right: Tile,
         /// Whether it is added to the contents of the registers.
         accumulate: Condition,
-        /// Whether a tile is contiguous along its outer index.
-        wide: [bool; 2],
         mask: Reg,
     },
     /// `wgmma.fence`, `wgmma.commit_group` and `wgmma.wait_group`.

@@ -29,6 +29,7 @@ mod samples;
 mod schedules;
 mod steps;
 mod sweep;
+mod sweeps;
 mod time_tiles;
 mod traffic;
 mod warnings;

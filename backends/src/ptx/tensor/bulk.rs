@@ -13,6 +13,7 @@ use ir::groups::Groups;
 use ir::nest::{Contraction, IndexId, Program, Prologue, ValueId};
 
 use super::pipeline::Ring;
+use super::stages::{BARRIERS, Stages};
 use super::wgmma::{self, BOX};
 use super::{FactorTile, Side, TensorUnits};
 use crate::ptx::build::Control;
@@ -24,19 +25,16 @@ use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, Tile
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
 
 /// The threads that multiply, and those of the group that copies.
-const MULTIPLY: i64 = 256;
-const COPY: i64 = 128;
+pub(super) const MULTIPLY: i64 = 256;
+pub(super) const COPY: i64 = 128;
 /// The registers of each: together as many as a multiprocessor has.
-const TO_MULTIPLY: u32 = 232;
-const TO_COPY: u32 = 40;
-const WARP: i64 = 32;
+pub(super) const TO_MULTIPLY: u32 = 232;
+pub(super) const TO_COPY: u32 = 40;
+pub(super) const WARP: i64 = 32;
 /// The shared memory of a block in bytes, on devices of compute capability 9.0.
 const MEMORY: i64 = 227 << 10;
 /// The elements of a row of a box.
-const IN_ROW: i64 = 64;
-/// The bytes of a stage's two barriers, and where the second one is.
-const BARRIERS: i64 = 16;
-const FREE: i64 = 8;
+pub(super) const IN_ROW: i64 = 64;
 /// The rows of the tile that a warp has the accumulators of, and the columns that it stages at a
 /// time. Threads store two neighbours at once.
 const STAGED: StagedAccumulator =
@@ -46,11 +44,11 @@ const OF_PASS: usize = 32;
 
 /// A factor as a tensor in memory.
 pub(super) struct FactorView {
-    view: TensorView,
+    pub(super) view: TensorView,
     /// Whether it is contiguous along the inner index.
-    deep: bool,
+    pub(super) deep: bool,
     /// The indices of the dimensions after the first two.
-    batch: Vec<IndexId>,
+    pub(super) batch: Vec<IndexId>,
 }
 
 /// The ring for a kind of instruction: as many stages as there is memory for.
@@ -103,24 +101,6 @@ impl FactorView {
     }
 }
 
-/// A thread's place in the ring: the number of a stage, and the parity of the phase of its
-/// barriers.
-#[derive(Clone, Copy)]
-struct Turn {
-    number: Reg,
-    parity: Reg,
-}
-
-/// The ring in memory.
-#[derive(Clone, Copy)]
-struct Stages {
-    ring: Ring,
-    base: Reg,
-    /// Behind the stages: the rows that are staged, and the barriers.
-    staged: Reg,
-    barriers: Reg,
-}
-
 impl Emitter<'_> {
     /// Computes the tiles of this block.
     pub(super) fn multiply_in_bulk(
@@ -134,18 +114,9 @@ impl Emitter<'_> {
         let base = self.ring_base(ring);
         let staged = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
         let barriers = self.b().op2(Opcode::Add, Type::S64, staged, staged_bytes());
-        let stages = Stages { ring, base, staged, barriers };
+        let stages = Stages { ring, base, barriers };
         let thread = self.special(Special::Tid);
-        let first = self.b().set(Comparison::Eq, Type::S64, thread, 0);
-        self.when(first, |e| {
-            for number in 0..ring.stages {
-                let [full, free] = [0, FREE].map(|at| Address { base: Some(barriers), offset: number * BARRIERS + at });
-                e.b().init_arrivals(full, 1);
-                e.b().init_arrivals(free, (MULTIPLY / WARP) as u32);
-            }
-            e.b().fence_arrivals();
-        });
-        self.b().barrier();
+        self.make_arrivals(&[stages], (MULTIPLY / WARP) as u32);
         let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
         self.either(
             copies,
@@ -156,7 +127,7 @@ impl Emitter<'_> {
             },
             |e| {
                 e.b().set_registers(true, TO_MULTIPLY);
-                e.multiply_all(c, units, (by, views), &stages, grid);
+                e.multiply_all(c, units, (by, views), (&stages, staged), grid);
             },
         );
     }
@@ -176,12 +147,7 @@ impl Emitter<'_> {
                 })
                 .collect();
             e.for_each_stage_of(units, inner, |e, from| {
-                let [full, free] = e.barriers(stages, turn);
-                // Stages are free at first: the phase before the first one counts as ended.
-                let before = e.b().op2(Opcode::Xor, Type::B32, turn.parity, 1);
-                e.await_phase(free, before);
-                e.b().arrive_expecting(full, u32::try_from(stages.ring.stage()).expect("a small number"));
-                let stage = e.stage(stages, turn);
+                let (stage, full) = e.fill_stage(stages, turn);
                 let from = e.word(from);
                 for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets()))
                 {
@@ -206,7 +172,7 @@ impl Emitter<'_> {
         c: &Contraction,
         units: &TensorUnits,
         (by, views): (TileFactors, &[FactorView; 2]),
-        stages: &Stages,
+        (stages, staged): (&Stages, Reg),
         grid: &TileGrid<'_>,
     ) {
         let [left, right] = stages.ring.offsets();
@@ -222,7 +188,7 @@ impl Emitter<'_> {
         let staged = self.b().op(
             Opcode::Mad,
             Type::S64,
-            &[warp.into(), (STAGED.rows * STAGED.pitch).into(), stages.staged.into()],
+            &[warp.into(), (STAGED.rows * STAGED.pitch).into(), staged.into()],
         );
         let row = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
         self.for_each_tile(grid, |e, sides, inner| {
@@ -258,45 +224,8 @@ impl Emitter<'_> {
         self.counted(start, inner.end, units.depth(), make);
     }
 
-    fn first_turn(&mut self) -> Turn {
-        let (number, parity) = (self.int(0), self.b().mov(Type::B32, 0));
-        Turn { number: self.b().copy(number), parity: self.b().copy(parity) }
-    }
-
-    /// Advances to the next stage. After the last one, the next phase begins.
-    fn advance(&mut self, stages: &Stages, Turn { number, parity }: Turn) {
-        let next = self.b().op2(Opcode::Add, Type::S64, number, 1);
-        let is_last = self.b().set(Comparison::Eq, Type::S64, next, stages.ring.stages);
-        let next = self.b().select(Type::B64, 0, next, is_last);
-        let flips = self.b().select(Type::B32, 1, 0, is_last);
-        self.b().assign(number, next);
-        self.b().op_to(parity, Opcode::Xor, Type::B32, &[parity.into(), flips.into()]);
-    }
-
-    /// The barriers of a stage: `full` and `free`.
-    fn barriers(&mut self, stages: &Stages, turn: Turn) -> [Address; 2] {
-        let mad = [turn.number.into(), BARRIERS.into(), stages.barriers.into()];
-        let base = Some(self.b().op(Opcode::Mad, Type::S64, &mad));
-        [0, FREE].map(|offset| Address { base, offset })
-    }
-
-    /// The address of a stage.
-    fn stage(&mut self, stages: &Stages, turn: Turn) -> Reg {
-        let mad = [turn.number.into(), stages.ring.stage().into(), stages.base.into()];
-        self.b().op(Opcode::Mad, Type::S64, &mad)
-    }
-
-    /// Waits for the end of the phase with a parity.
-    fn await_phase(&mut self, at: Address, parity: Reg) {
-        let waits = |e: &mut Self| {
-            let ended = e.b().try_wait(at, parity);
-            e.b().op(Opcode::Not, Type::Pred, &[ended.into()])
-        };
-        self.while_(waits, |_| {});
-    }
-
     /// The low 32 bits of a number.
-    fn word(&mut self, number: Reg) -> Reg {
+    pub(super) fn word(&mut self, number: Reg) -> Reg {
         self.b().convert(Rounding::Exact, Type::U32, Type::U64, number)
     }
 }

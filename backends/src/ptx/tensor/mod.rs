@@ -10,6 +10,8 @@
 mod bulk;
 mod mma;
 mod pipeline;
+mod stages;
+pub(super) mod sweeps;
 mod wgmma;
 
 use ir::build::Values;

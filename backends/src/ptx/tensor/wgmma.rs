@@ -18,11 +18,11 @@ pub(super) const ROW: i64 = 128;
 /// The bytes of a chunk, which stays together.
 const CHUNK: i64 = 16;
 /// The bytes of the rows over which the order of chunks repeats; tiles are aligned to it.
-const PERIOD: i64 = 8 * ROW;
+pub(super) const PERIOD: i64 = 8 * ROW;
 /// The bytes of a box of 64 rows.
 pub(super) const BOX: i64 = 64 * ROW;
 /// The inner indices of an instruction.
-const STEP: i64 = 16;
+pub(super) const STEP: i64 = 16;
 
 /// The pipeline for a kind of instruction. With narrow tiles, two blocks fit on a
 /// multiprocessor, so that one can multiply while the other waits. With wide tiles only one
@@ -77,6 +77,11 @@ impl Emitter<'_> {
             let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
             at = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), at.into()]);
         }
+        self.descriptor_at(at)
+    }
+
+    /// The descriptor of a tile at an address.
+    pub(super) fn descriptor_at(&mut self, at: Reg) -> Reg {
         let at = self.b().op2(Opcode::Shr, Type::U64, at, 4);
         // The distance between boxes along a wide row, that between groups of eight rows, and the
         // kind of swizzling.

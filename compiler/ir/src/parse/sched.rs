@@ -241,6 +241,7 @@ impl Parser<'_> {
         match word {
             "whole" => Ok(Run::Whole),
             "ranges" => Ok(Run::Ranges),
+            "sweeps" => Ok(Run::Sweeps),
             "transpose" => self.transpose(),
             "strips" => {
                 let joined = if self.take_word("of") { Some(self.size()?) } else { None };

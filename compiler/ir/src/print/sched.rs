@@ -126,6 +126,7 @@ fn run(printer: &Printer<'_>, run: &Run) -> String {
     match run {
         Run::Whole => "whole".to_string(),
         Run::Ranges => "ranges".to_string(),
+        Run::Sweeps => "sweeps".to_string(),
         Run::Transpose(t) => {
             let loads = list(&t.loads, ToString::to_string);
             format!("transpose dim {} of ({}), loads {loads} height {}", t.outer, sizes(&t.extents), t.height)

@@ -90,7 +90,8 @@ impl Forms<'_> {
             | Run::Blocks { .. }
             | Run::HandOff(_)
             | Run::Relay(_)
-            | Run::Tiles(_) => self.form(l, 0),
+            | Run::Tiles(_)
+            | Run::Sweeps => self.form(l, 0),
         }
     }
 

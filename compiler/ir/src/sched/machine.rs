@@ -15,6 +15,8 @@ pub struct Machine {
     pub contractions: Contractions,
     /// The iterations of the shortest tile, if loops around contractions run in tiles.
     pub rows: Option<i64>,
+    /// Whether loops over rows of products may run in sweeps.
+    pub sweeps: bool,
     /// How long scans run.
     pub scans: Scans,
     /// How sums of columns run.
@@ -155,6 +157,7 @@ impl Machine {
         name: "cpu",
         contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: None },
         rows: Some(28),
+        sweeps: false,
         scans: Scans::HandOff,
         columns: Columns::Tiles,
         chunks_blocks: true,
@@ -181,6 +184,7 @@ impl Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
         rows: None,
+        sweeps: true,
         scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,

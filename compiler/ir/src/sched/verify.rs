@@ -4,7 +4,7 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Tail, Tiles,
+    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Sweeps, Tail, Tiles,
     Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
@@ -58,6 +58,7 @@ impl<'s> Checker<'s> {
             Run::Tiles(_) => machine.columns == Columns::Tiles,
             Run::HandOff(_) => machine.scans == Scans::HandOff,
             Run::Relay(_) => machine.scans == Scans::Relay,
+            Run::Sweeps => machine.sweeps,
         };
         self.hold(fits, &format!("runs in a way that {} has not", machine.name))
     }
@@ -110,6 +111,10 @@ impl<'s> Checker<'s> {
                 self.temporary(*buffer, Dtype::U64)
             }
             Run::Tiles(tiles) => self.tiles(tiles),
+            Run::Sweeps => {
+                let found = Sweeps::of(self.program, &self.part.kernel.values, self.parallel()?);
+                self.hold(found.is_some(), "does not run in sweeps")
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! Products of tiles in shared memory by groups of four warps.
 
 use crate::decode::Form;
-use crate::op::{Factors, Op};
+use crate::op::{Factors, Op, Tile};
 use crate::parse::Operand;
-use crate::types::Type;
+use crate::types::{Reg, Type};
 
 /// The most columns of a product.
 const MOST: usize = 256;
+/// The registers of a left factor.
+const FRAGMENTS: usize = 4;
 
 /// A number that an instruction has as a constant.
 fn number(form: &mut Form<'_, '_, '_>, most: i128) -> Result<i128, String> {
@@ -42,11 +44,23 @@ pub(super) fn wgmma(form: &mut Form<'_, '_, '_>) -> Result<Op, String> {
         return Err("factors of two types".into());
     }
     let sums = form.vector(columns / 2, Type::F32)?;
-    let tiles = [form.source(Type::B64)?, form.source(Type::B64)?];
+    let fragments = match form.peek() {
+        Some(Operand::Vector(_)) => Some(form.vector(FRAGMENTS, Type::B32)?),
+        _ => None,
+    };
+    let first = if fragments.is_some() { None } else { Some(form.source(Type::B64)?) };
+    let second = form.source(Type::B64)?;
     let accumulate = form.condition()?;
     if (number(form, 1)?, number(form, 1)?) != (1, 1) {
         return Err("negated factors are not in the subset".into());
     }
-    let wide = [number(form, 1)? == 1, number(form, 1)? == 1];
-    Ok(Op::MultiplyTiles { factors, sums, tiles, accumulate, wide, mask })
+    let left = match (first, fragments) {
+        (Some(descriptor), _) => Tile::Shared { descriptor, wide: number(form, 1)? == 1 },
+        (None, fragments) => {
+            let fragments = <[Reg; FRAGMENTS]>::try_from(fragments.unwrap_or_default());
+            Tile::Fragments(fragments.map_err(|_| "four registers expected")?)
+        }
+    };
+    let right = Tile::Shared { descriptor: second, wide: number(form, 1)? == 1 };
+    Ok(Op::MultiplyTiles { factors, sums, left, right, accumulate, mask })
 }

@@ -80,8 +80,8 @@ impl Run<'_, '_> {
                 let result = matrix::multiply(warp, factors, (a, b, c))?;
                 d.iter().zip(&result).for_each(|(reg, row)| warp.write(*reg, who, row));
             }
-            Op::MultiplyTiles { factors, ref sums, tiles, accumulate, wide, .. } => {
-                return self.multiply_tiles(factors, sums, (tiles, wide), accumulate);
+            Op::MultiplyTiles { factors, ref sums, left, right, accumulate, .. } => {
+                return self.multiply_tiles(factors, sums, [left, right], accumulate);
             }
             Op::FenceProducts { .. } => warp.products.fenced = true,
             Op::GroupProducts { .. } => warp.products.group(),

@@ -13,7 +13,7 @@ use crate::exec::access::Spot;
 use crate::exec::{Run, matrix, now};
 use crate::fault::Problem;
 use crate::lanes::Lane;
-use crate::op::{Factors, Strength};
+use crate::op::{Factors, Strength, Tile};
 use crate::order::{Knowledge, Now, Stamp};
 use crate::types::{Condition, LANES, Reg, Row, lanes};
 use crate::warp::Stop;
@@ -78,7 +78,7 @@ impl Products {
 struct Product {
     factors: Factors,
     sums: Vec<Reg>,
-    tiles: [Tile; 2],
+    tiles: [Elements; 2],
     /// The lanes that add to the contents of the registers.
     accumulate: u32,
     group: Option<u32>,
@@ -86,10 +86,16 @@ struct Product {
 
 /// Rows of a tile with their elements when the product was issued.
 #[derive(Debug)]
-struct Tile {
-    layout: Layout,
-    rows: std::ops::Range<u64>,
+struct Elements {
+    source: Source,
     elements: Vec<u64>,
+}
+
+/// Where the rows of a tile are.
+#[derive(Clone, Debug)]
+enum Source {
+    Shared { layout: Layout, rows: std::ops::Range<u64> },
+    Fragments([Reg; 4]),
 }
 
 /// Where a tile lies, as its descriptor says.
@@ -139,20 +145,12 @@ impl Run<'_, '_> {
         &mut self,
         factors: Factors,
         sums: &[Reg],
-        (tiles, wide): ([Reg; 2], [bool; 2]),
+        tiles: [Tile; 2],
         accumulate: Condition,
     ) -> Result<(), Stop> {
         let fault = |what| Stop { lane: 0, what };
         if !self.warp.products.fenced {
             return Err(fault(Problem::ProductsNotFenced));
-        }
-        let mut descriptors = [0; 2];
-        for (to, reg) in descriptors.iter_mut().zip(tiles) {
-            let row = self.warp.read(reg, u32::MAX)?;
-            if let Some(lane) = (0..LANES).find(|lane| row[*lane] != row[0]) {
-                return Err(Stop { lane, what: Problem::BadDescriptor { descriptor: row[lane] } });
-            }
-            *to = row[0];
         }
         let accumulate = self.warp.condition(accumulate, u32::MAX)?;
         // Products may follow one another into the same registers.
@@ -163,16 +161,46 @@ impl Run<'_, '_> {
         let first = u64::from(self.warp.number) % 4 * ROWS;
         let rows = [first..first + ROWS, 0..sums.len() as u64 * 2];
         let mut found = vec![];
-        for ((descriptor, wide), rows) in descriptors.into_iter().zip(wide).zip(rows) {
-            let layout = Layout::of(descriptor, wide).map_err(fault)?;
-            let elements = self.tile(&layout, rows.clone())?;
-            found.push(Tile { layout, rows, elements });
+        for (tile, rows) in tiles.into_iter().zip(rows) {
+            let source = match tile {
+                Tile::Shared { descriptor, wide } => {
+                    let row = self.warp.read(descriptor, u32::MAX)?;
+                    if let Some(lane) = (0..LANES).find(|lane| row[*lane] != row[0]) {
+                        return Err(Stop { lane, what: Problem::BadDescriptor { descriptor: row[lane] } });
+                    }
+                    Source::Shared { layout: Layout::of(row[0], wide).map_err(fault)?, rows }
+                }
+                Tile::Fragments(regs) => Source::Fragments(regs),
+            };
+            found.push(Elements { elements: self.elements_of(&source)?, source });
         }
-        let Ok(tiles) = <[Tile; 2]>::try_from(found) else { return Ok(()) };
+        let Ok(tiles) = <[Elements; 2]>::try_from(found) else { return Ok(()) };
         sums.iter().for_each(|reg| self.warp.forget(*reg));
         let sums = sums.to_vec();
         self.warp.products.waiting.push(Product { factors, sums, tiles, accumulate, group: None });
         Ok(())
+    }
+
+    fn elements_of(&mut self, source: &Source) -> Result<Vec<u64>, Stop> {
+        match source {
+            Source::Shared { layout, rows } => self.tile(layout, rows.clone()),
+            Source::Fragments(regs) => self.fragments(*regs),
+        }
+    }
+
+    /// The elements of the 16 rows of a left factor, row by row. A lane has pairs of two rows, eight
+    /// apart, first of the lower inner indices.
+    fn fragments(&mut self, regs: [Reg; 4]) -> Result<Vec<u64>, Stop> {
+        let mut elements = vec![0; (ROWS * DEPTH) as usize];
+        for (number, reg) in (0..).zip(regs) {
+            let row = *self.warp.read(reg, u32::MAX)?;
+            for (lane, pair) in (0..).zip(row) {
+                let at = (lane / 4 + number % 2 * 8) * DEPTH as usize + lane % 4 * 2 + number / 2 * 8;
+                elements[at] = pair & 0xffff;
+                elements[at + 1] = pair >> 16 & 0xffff;
+            }
+        }
+        Ok(elements)
     }
 
     /// The elements of some rows of a tile, row by row. They are read in chunks of 16 bytes,
@@ -218,11 +246,17 @@ impl Run<'_, '_> {
         let (members, step) = (self.warp.members, self.warp.step);
         self.warp.meetings.meet(members, members, step);
         for Product { factors, sums, tiles, accumulate, .. } in due {
-            for Tile { layout, rows, elements } in &tiles {
-                let found = self.tile(layout, rows.clone())?;
+            for Elements { source, elements } in &tiles {
+                let found = self.elements_of(source)?;
                 if let Some(at) = (0..found.len() as u64).find(|at| found[*at as usize] != elements[*at as usize]) {
-                    let address = layout.address(rows.start + at / DEPTH, at % DEPTH);
-                    return Err(Stop { lane: 0, what: Problem::TileChanged { address } });
+                    let what = match source {
+                        Source::Shared { layout, rows } => {
+                            let address = layout.address(rows.start + at / DEPTH, at % DEPTH);
+                            Problem::TileChanged { address }
+                        }
+                        Source::Fragments(_) => Problem::FragmentChanged,
+                    };
+                    return Err(Stop { lane: 0, what });
                 }
             }
             let [left, right] = tiles.map(|tile| {

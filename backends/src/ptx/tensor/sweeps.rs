@@ -1,0 +1,619 @@
+//! Loops over rows of products in sweeps (`ir::sched::Sweeps`), by warp groups. A block has 128
+//! rows. One thread copies the rows of the left factor once, and in each sweep the tiles of the
+//! right factor, in turns with those of the second product's matrix. Two groups of four warps have
+//! 64 rows each. They multiply 64 columns at a time, and run the statements of these elements in
+//! the registers that hold the sums, while the tensor cores go on with the second product. The
+//! weights of that product stay in registers too.
+//!
+//! The fragment of a thread is that of `wgmma`: of two rows, eight apart, it has two neighbouring
+//! columns of every eight.
+
+use std::collections::BTreeMap;
+
+use ir::groups::Groups;
+use ir::merging::Merging;
+use ir::nest::{BufferId, Input, Loop, Op, Program, Reduction, Role, Statement, ValueId};
+use ir::order::{LANES, LANES_CHUNK};
+use ir::sched::{Part, Sweep, Sweeps, Weighted, narrow};
+use ir::{Dtype, Order, Scalar, Size, visit};
+
+use super::bulk::{COPY, FactorView, IN_ROW, MULTIPLY, TO_COPY, TO_MULTIPLY, WARP};
+use super::pipeline::Ring;
+use super::stages::{BARRIERS, Stages, Turn};
+use super::wgmma::{BOX, PERIOD, ROW, STEP};
+use crate::ptx::build::Control;
+use crate::ptx::contract::length;
+use crate::ptx::emit::{Argument, Emitter};
+use crate::ptx::fold::{MergingCode, assign, number, shuffled};
+use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Special, TileFactors, TileType, Type};
+use crate::ptx::scalar;
+use crate::ptx::state::ExecScope;
+
+/// The rows of a block, and the columns of a tile.
+const ROWS: i64 = 128;
+const COLUMNS: i64 = LANES as i64;
+/// The columns that are multiplied at a time.
+const AT_ONCE: i64 = 64;
+/// With fewer rows, most of a block would have none.
+const FEWEST: i64 = 64;
+/// The stages for tiles of the right factors.
+const STAGES: i64 = 4;
+/// The elements of a row that a thread has at a time.
+const ELEMENTS: usize = AT_ONCE as usize / 4;
+
+/// The code for a loop in sweeps.
+pub(in crate::ptx) struct InSweeps<'l> {
+    sweeps: Sweeps<'l>,
+    groups: Groups,
+    /// The most inner indices of the product, and the most results of the second one.
+    width: i64,
+    ty: TileType,
+    /// The factors of the product, and the matrix of the second one.
+    factors: [FactorView; 2],
+    matrix: Option<FactorView>,
+}
+
+impl<'l> InSweeps<'l> {
+    /// The ways to run a part in sweeps.
+    pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop) -> Vec<InSweeps<'l>> {
+        [IN_ROW, 2 * IN_ROW].into_iter().filter_map(|width| InSweeps::of(program, part, l, width)).collect()
+    }
+
+    fn of(program: &Program, part: &Part, l: &'l Loop, width: i64) -> Option<InSweeps<'l>> {
+        let values = &part.kernel.values;
+        let sweeps = Sweeps::of(program, values, l)?;
+        let (row, _) = sweeps.row;
+        let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == row);
+        let c = sweeps.scores;
+        let groups = Groups { batch, rows, columns: c.free.clone(), inner: c.reduce.clone() };
+        let (left, dtype) = narrow(values, &c.left)?;
+        let (right, _) = narrow(values, &c.right)?;
+        let left = FactorView::of(program, &c.left, left, (&groups, &groups.rows), ROWS)?;
+        let right = FactorView::of(program, &c.right, right, (&groups, &groups.columns), COLUMNS)?;
+        let mut matrix = None;
+        if let Some(Weighted { product, .. }) = &sweeps.weighted {
+            let (value, of_matrix) = narrow(values, &product.right)?;
+            let groups = Groups {
+                batch: groups.batch.clone(),
+                rows: groups.rows.clone(),
+                columns: product.free.clone(),
+                inner: product.reduce.clone(),
+            };
+            let view = FactorView::of(program, &product.right, value, (&groups, &groups.columns), IN_ROW)?;
+            if view.deep || of_matrix != dtype {
+                return None;
+            }
+            matrix = Some(view);
+        }
+        let ty = if dtype == Dtype::F16 { TileType::F16 } else { TileType::Bf16 };
+        let found = InSweeps { groups, width, ty, factors: [left, right], matrix, sweeps };
+        found.factors.iter().all(|factor| factor.deep).then_some(found)
+    }
+
+    /// The sizes that it is for: each at most the number next to it.
+    pub(in crate::ptx) fn at_most(&self) -> Vec<(Size, i64)> {
+        let (_, rows) = self.sweeps.row;
+        let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(FEWEST) - rows, 0)];
+        at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.1.clone(), self.width)));
+        if self.sweeps.goes_by_lanes() {
+            at_most.push((self.sweeps.columns.0.clone(), LANES_CHUNK as i64));
+        }
+        at_most
+    }
+
+    /// The end of its function's name.
+    pub(in crate::ptx) fn suffix(&self) -> String {
+        format!("_{}", self.width)
+    }
+
+    /// The threads of a block.
+    pub(in crate::ptx) fn threads() -> u32 {
+        (MULTIPLY + COPY) as u32
+    }
+
+    /// The size of the dynamic shared memory in bytes.
+    pub(in crate::ptx) fn memory(&self) -> usize {
+        let (ring, rows) = (self.ring(STAGES), self.ring(1));
+        let barriers = (ring.stages + rows.stages) * BARRIERS;
+        (ring.stages * ring.stage() + rows.stage() + barriers + ring.align - 1) as usize
+    }
+
+    /// The number of blocks along each axis: the batch, then the rows.
+    pub(in crate::ptx) fn counts(&self) -> Vec<Size> {
+        let batch = self.groups.batch.iter().filter_map(|(_, extent)| extent.as_size().cloned());
+        batch.chain([self.sweeps.row.1.ceil_div(&ROWS.into())]).collect()
+    }
+
+    /// A ring of tiles of one factor.
+    fn ring(&self, stages: i64) -> Ring {
+        Ring {
+            threads: InSweeps::threads(),
+            tile: [ROWS, 0],
+            depth: self.width * 2,
+            padding: 0,
+            align: PERIOD,
+            stages,
+            lead: 0,
+        }
+    }
+
+    /// The boxes of a row of a tile.
+    fn boxes(&self) -> i64 {
+        self.width / IN_ROW
+    }
+}
+
+/// The rows of a thread.
+struct ThreadRow {
+    number: Reg,
+    /// Whether it is in bounds, and whether this thread also makes its stores.
+    valid: Reg,
+    stores: Reg,
+    /// The values of the row so far.
+    values: BTreeMap<ValueId, Reg>,
+}
+
+/// A reduction under way.
+struct Running<'l> {
+    reduction: &'l Reduction,
+    merging: Merging,
+    /// For each row of the thread the state, or those of its lanes.
+    states: [Vec<Vec<Reg>>; 2],
+}
+
+/// What the threads that multiply have.
+struct Multiplying<'s, 'l> {
+    code: &'s InSweeps<'l>,
+    tiles: &'s Stages,
+    turn: Turn,
+    /// The descriptors of the group's rows, and of the first stage.
+    left: Reg,
+    right: Reg,
+    /// The sums of both products.
+    scores: Vec<Reg>,
+    results: Vec<Reg>,
+    /// The weights of each half of a tile.
+    weights: [Vec<Reg>; 2],
+    /// The first column of the thread in a tile.
+    column: Reg,
+    always: Reg,
+    never: Reg,
+    /// Whether this is the first thread of its warp, which says when the warp is done with a stage.
+    leads: Reg,
+}
+
+/// A tile of columns.
+struct Tile {
+    /// Its first column, and the number of columns.
+    from: Reg,
+    end: Reg,
+    /// Whether all its elements are in bounds.
+    whole: Reg,
+}
+
+impl Emitter<'_> {
+    /// Runs the rows of this block in sweeps.
+    pub(in crate::ptx) fn in_sweeps(&mut self, code: &InSweeps<'_>) {
+        self.mapping.resident = Some(1);
+        let (ring, row_ring) = (code.ring(STAGES), code.ring(1));
+        let base = self.ring_base(ring);
+        let rows_base = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
+        let barriers = self.b().op2(Opcode::Add, Type::S64, rows_base, row_ring.stage());
+        let row_barriers = self.b().op2(Opcode::Add, Type::S64, barriers, ring.stages * BARRIERS);
+        let tiles = Stages { ring, base, barriers };
+        let rows = Stages { ring: row_ring, base: rows_base, barriers: row_barriers };
+        self.make_arrivals(&[tiles, rows], (MULTIPLY / WARP) as u32);
+        let thread = self.special(Special::Tid);
+        let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
+        self.either(
+            copies,
+            |e| {
+                e.b().set_registers(false, TO_COPY);
+                let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
+                e.when(one, |e| e.copy_for_sweeps(code, &rows, &tiles));
+            },
+            |e| {
+                e.b().set_registers(true, TO_MULTIPLY);
+                e.multiply_in_sweeps(code, &rows, &tiles);
+            },
+        );
+    }
+
+    /// Emits a loop over the first rows of this block's tiles.
+    fn for_each_rows(&mut self, code: &InSweeps<'_>, make: impl FnOnce(&mut Self, Reg)) {
+        let sizes = code.counts();
+        let small = self.argument(Argument::Small(sizes.clone()));
+        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
+        let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
+        let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
+        self.counted(block, all, blocks, |e, number| {
+            let digits = e.digits(number, &counts, small);
+            for ((index, _), digit) in code.groups.batch.iter().rev().zip(&digits[1..]) {
+                e.bind(*index, *digit);
+            }
+            let first = e.b().op2(Opcode::Mul, Type::S64, digits[0], ROWS);
+            make(e, first);
+        });
+    }
+
+    /// Copies the tiles of all factors.
+    fn copy_for_sweeps(&mut self, code: &InSweeps<'_>, rows: &Stages, tiles: &Stages) {
+        let [left, right] = &code.factors;
+        let maps = [left, right].map(|factor| self.tensor_map(factor.view.clone()));
+        let matrix = code.matrix.as_ref().map(|matrix| (matrix, self.tensor_map(matrix.view.clone())));
+        let (row_turn, turn) = (self.first_turn(), self.first_turn());
+        let columns = self.size(code.sweeps.columns.0);
+        self.for_each_rows(code, |e, first| {
+            let place = |e: &mut Self, factor: &FactorView| -> Vec<Reg> {
+                let batch: Vec<Reg> = factor.batch.iter().map(|index| e.index(*index)).collect();
+                batch.into_iter().map(|number| e.word(number)).collect()
+            };
+            let deep = |e: &mut Self, (factor, map): (&FactorView, Reg), stages: &Stages, turn, first| {
+                let batch = place(e, factor);
+                let first = e.word(first);
+                let (stage, full) = e.fill_stage(stages, turn);
+                for number in 0..code.boxes() {
+                    let to = Address { base: Some(stage), offset: number * ROWS * ROW };
+                    let inner = e.b().mov(Type::U32, number * IN_ROW);
+                    e.b().copy_box(to, map, [vec![inner, first], batch.clone()].concat(), full);
+                }
+                e.advance(stages, turn);
+            };
+            deep(e, (left, maps[0]), rows, row_turn, first);
+            for number in 1..=code.sweeps.sweeps.len() {
+                let weighted = code.sweeps.weighted.as_ref().is_some_and(|weighted| weighted.sweep == number);
+                let matrix = matrix.as_ref().filter(|_| weighted);
+                let start = e.int(0);
+                e.counted(start, columns, COLUMNS, |e, from| {
+                    deep(e, (right, maps[1]), tiles, turn, from);
+                    let Some((matrix, map)) = matrix else { return };
+                    let batch = place(e, matrix);
+                    let (stage, full) = e.fill_stage(tiles, turn);
+                    for half in 0..COLUMNS / AT_ONCE {
+                        let first = e.b().op2(Opcode::Add, Type::S64, from, half * AT_ONCE);
+                        let first = e.word(first);
+                        for number in 0..code.boxes() {
+                            let to = Address { base: Some(stage), offset: (half * code.boxes() + number) * BOX };
+                            let column = e.b().mov(Type::U32, number * IN_ROW);
+                            e.b().copy_box(to, *map, [vec![column, first], batch.clone()].concat(), full);
+                        }
+                    }
+                    e.advance(tiles, turn);
+                });
+            }
+        });
+    }
+
+    /// Multiplies, and runs the statements of rows, elements and results.
+    fn multiply_in_sweeps(&mut self, code: &InSweeps<'_>, rows: &Stages, tiles: &Stages) {
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        let none = self.b().mov(Type::B32, 0);
+        let variables = |e: &mut Self, count: i64, first| (0..count).map(|_| e.b().copy(first)).collect::<Vec<_>>();
+        let (thread, warp) = (self.special(Special::Tid), self.warp());
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
+        let quad = self.b().op2(Opcode::And, Type::B64, lane, 3);
+        let low = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
+        let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), 16.into(), low.into()]);
+        let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
+        let left = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), rows.base.into()]);
+        let weights = if code.matrix.is_some() { AT_ONCE / 4 } else { 0 };
+        let state = Multiplying {
+            code,
+            tiles,
+            turn: self.first_turn(),
+            left: self.descriptor_at(left),
+            right: self.descriptor_at(tiles.base),
+            scores: variables(self, AT_ONCE / 2, zero),
+            results: variables(self, if code.matrix.is_some() { code.width / 2 } else { 0 }, zero),
+            weights: [variables(self, weights, none), variables(self, weights, none)],
+            column: self.b().op2(Opcode::Mul, Type::S64, quad, 2),
+            always: self.b().set(Comparison::Eq, Type::B32, none, 0),
+            never: self.b().set(Comparison::Ne, Type::B32, none, 0),
+            leads: self.b().set(Comparison::Eq, Type::S64, lane, 0),
+        };
+        let first_of_quad = self.b().set(Comparison::Eq, Type::S64, quad, 0);
+        let row_turn = self.first_turn();
+        let count = self.size(code.sweeps.row.1);
+        self.for_each_rows(code, |e, first| {
+            let last = e.b().op2(Opcode::Add, Type::S64, first, ROWS);
+            let whole = e.b().set(Comparison::Le, Type::S64, last, count);
+            let first = e.b().op2(Opcode::Add, Type::S64, first, low);
+            let mut of_thread = [0, 8].map(|below| {
+                let number = e.b().op2(Opcode::Add, Type::S64, first, below);
+                let valid = e.b().set(Comparison::Lt, Type::S64, number, count);
+                let stores = e.b().op2(Opcode::And, Type::Pred, valid, first_of_quad);
+                ThreadRow { number, valid, stores, values: BTreeMap::new() }
+            });
+            let [full, free] = e.barriers(rows, row_turn);
+            e.await_phase(full, row_turn.parity);
+            e.row_statements(code, &mut of_thread, 0);
+            for (number, sweep) in (1..).zip(&code.sweeps.sweeps) {
+                e.sweep(&state, (number, sweep), &mut of_thread, whole);
+                if number == code.sweeps.sweeps.len() {
+                    e.b().guarded(state.leads, |b| b.arrive(free));
+                }
+                e.row_statements(code, &mut of_thread, number);
+            }
+            e.advance(rows, row_turn);
+            e.results(&state, &of_thread);
+        });
+    }
+
+    /// Defines the values of a row.
+    fn enter_row(&mut self, code: &InSweeps<'_>, row: &ThreadRow) {
+        self.bind(code.sweeps.row.0, row.number);
+        row.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
+    }
+
+    /// Runs the statements of rows that a number of sweeps comes before.
+    fn row_statements(&mut self, code: &InSweeps<'_>, rows: &mut [ThreadRow; 2], before: usize) {
+        for row in rows {
+            self.enter_row(code, row);
+            for (_, statement) in code.sweeps.row_statements.iter().filter(|(sweeps, _)| *sweeps == before) {
+                let mask = if let Statement::Store { .. } = statement { row.stores } else { row.valid };
+                self.masked(mask, |e| e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement)));
+                visit::for_each_definition(statement, &mut |value| _ = row.values.insert(value, self.value(value)));
+            }
+        }
+    }
+
+    /// Runs a sweep.
+    fn sweep(
+        &mut self,
+        state: &Multiplying<'_, '_>,
+        (number, sweep): (usize, &Sweep<'_>),
+        rows: &mut [ThreadRow; 2],
+        whole_rows: Reg,
+    ) {
+        let Multiplying { code, tiles, turn, leads, .. } = state;
+        let weighted = code.sweeps.weighted.as_ref().filter(|weighted| weighted.sweep == number);
+        let running: Vec<Running<'_>> = sweep
+            .reductions
+            .iter()
+            .map(|reduction| {
+                let merging = Merging::of(self.dtypes(), reduction);
+                let lanes = if reduction.order == Order::Lanes { LANES / 4 } else { 1 };
+                let states = [(); 2].map(|()| (0..lanes).map(|_| merging.variable(self)).collect());
+                Running { reduction, merging, states }
+            })
+            .collect();
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        if weighted.is_some() {
+            state.results.iter().for_each(|sum| self.b().assign(*sum, zero));
+        }
+        let (start, end) = (self.int(0), self.size(code.sweeps.columns.0));
+        // Where the stage of the matrix is given back, once its products have ended.
+        let before = self.b().copy(tiles.barriers);
+        let free_before = Address { base: Some(before), offset: 0 };
+        self.counted(start, end, COLUMNS, |e, from| {
+            let last = e.b().op2(Opcode::Add, Type::S64, from, COLUMNS);
+            let whole = e.b().set(Comparison::Le, Type::S64, last, end);
+            let whole = e.b().op2(Opcode::And, Type::Pred, whole, whole_rows);
+            let tile = Tile { from, end, whole };
+            let [full, free] = e.barriers(tiles, *turn);
+            e.await_phase(full, turn.parity);
+            let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, tiles.ring.stage() / 16);
+            let columns = e.b().op2(Opcode::Add, Type::S64, state.right, stage);
+            e.start_scores(state, columns, 0);
+            e.b().await_products(0);
+            if weighted.is_some() {
+                let later = e.b().set(Comparison::Gt, Type::S64, from, 0);
+                let gives = e.b().op2(Opcode::And, Type::Pred, later, *leads);
+                e.b().guarded(gives, |b| b.arrive(free_before));
+            }
+            e.half(state, (sweep, weighted), &running, rows, (&tile, 0));
+            e.start_scores(state, columns, 1);
+            e.advance(tiles, *turn);
+            let Some(_) = weighted else {
+                e.b().await_products(0);
+                e.b().guarded(*leads, |b| b.arrive(free));
+                return e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
+            };
+            let [of_matrix, free_matrix] = e.barriers(tiles, *turn);
+            e.await_phase(of_matrix, turn.parity);
+            let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, tiles.ring.stage() / 16);
+            let matrix = e.b().op2(Opcode::Add, Type::S64, state.right, stage);
+            e.start_results(state, matrix, 0);
+            e.b().await_products(1);
+            e.b().guarded(*leads, |b| b.arrive(free));
+            e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
+            e.start_results(state, matrix, 1);
+            if let Some(base) = free_matrix.base {
+                e.b().op_to(before, Opcode::Add, Type::S64, &[base.into(), free_matrix.offset.into()]);
+            }
+            e.advance(tiles, *turn);
+        });
+        if weighted.is_some() {
+            self.b().await_products(0);
+            self.b().guarded(*leads, |b| b.arrive(free_before));
+        }
+        for Running { reduction, merging, states } in running {
+            for (row, states) in rows.iter_mut().zip(states) {
+                let state = self.fold_quad(merging, states);
+                let values = merging.values(self, &state);
+                row.values.extend(reduction.results.iter().copied().zip(values));
+            }
+        }
+    }
+
+    /// Starts to multiply the group's rows with half of a tile's columns.
+    fn start_scores(&mut self, state: &Multiplying<'_, '_>, columns: Reg, half: i64) {
+        let by = TileFactors { ty: state.code.ty, columns: AT_ONCE };
+        self.b().fence_products();
+        for step in 0..state.code.width / STEP {
+            let (number, step) = (step * STEP / IN_ROW, step % (IN_ROW / STEP));
+            let offset = number * ROWS * ROW + step * STEP * 2;
+            let left = self.b().op2(Opcode::Add, Type::S64, state.left, offset / 16);
+            let right = self.b().op2(Opcode::Add, Type::S64, columns, (offset + half * AT_ONCE * ROW) / 16);
+            let accumulate = if offset == 0 { state.never } else { state.always };
+            self.b().multiply_tiles((by, [false; 2]), state.scores.clone(), [left, right], accumulate);
+        }
+        self.b().group_products();
+    }
+
+    /// Starts to multiply the weights of half of a tile with the rows of the matrix.
+    fn start_results(&mut self, state: &Multiplying<'_, '_>, matrix: Reg, half: i64) {
+        let by = TileFactors { ty: state.code.ty, columns: state.code.width };
+        self.b().fence_products();
+        let (weights, _) = state.weights[usize::from(half > 0)].as_chunks::<4>();
+        for (step, weights) in (0..).zip(weights) {
+            let offset = half * state.code.boxes() * BOX + step * STEP * ROW;
+            let right = self.b().op2(Opcode::Add, Type::S64, matrix, offset / 16);
+            self.b().multiply_rows((by, true), state.results.clone(), *weights, right, state.always);
+        }
+        self.b().group_products();
+    }
+
+    /// Runs the statements of the thread's elements in half of a tile.
+    fn half(
+        &mut self,
+        state: &Multiplying<'_, '_>,
+        what: (&Sweep<'_>, Option<&Weighted<'_>>),
+        running: &[Running<'_>],
+        rows: &[ThreadRow; 2],
+        (tile, half): (&Tile, i64),
+    ) {
+        let first = self.b().op2(Opcode::Add, Type::S64, tile.from, state.column);
+        let first = self.b().op2(Opcode::Add, Type::S64, first, half * AT_ONCE);
+        self.either(
+            tile.whole,
+            |e| e.half_in_bounds(state, what, running, rows, (first, half, None)),
+            |e| e.half_in_bounds(state, what, running, rows, (first, half, Some(tile.end))),
+        );
+    }
+
+    /// The same, with columns only up to an end, if there is one.
+    fn half_in_bounds(
+        &mut self,
+        state: &Multiplying<'_, '_>,
+        (sweep, weighted): (&Sweep<'_>, Option<&Weighted<'_>>),
+        running: &[Running<'_>],
+        rows: &[ThreadRow; 2],
+        (first, half, end): (Reg, i64, Option<Reg>),
+    ) {
+        let code = state.code;
+        let columns: Vec<(Reg, Option<Reg>)> = (0..ELEMENTS as i64)
+            .map(|k| {
+                let column = self.b().op2(Opcode::Add, Type::S64, first, k / 2 * 8 + k % 2);
+                (column, end.map(|end| self.b().set(Comparison::Lt, Type::S64, column, end)))
+            })
+            .collect();
+        for (which, row) in rows.iter().enumerate() {
+            self.enter_row(code, row);
+            let mut weights = vec![];
+            for (k, (column, inside)) in columns.iter().enumerate() {
+                code.sweeps.columns.1.iter().for_each(|index| self.bind(*index, *column));
+                self.define(code.sweeps.scores.result, state.scores[k / 2 * 4 + which * 2 + k % 2]);
+                let valid = inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
+                self.element(&sweep.elements, valid);
+                for Running { reduction, merging, states } in running {
+                    let inputs = &reduction.inputs;
+                    let one: Vec<Reg> = inputs.iter().map(|input| self.input(*input, *column)).collect();
+                    let lane = if states[which].len() > 1 { half as usize * ELEMENTS + k } else { 0 };
+                    self.add_where(*merging, *inside, &states[which][lane], &one);
+                }
+                let Some(weighted) = weighted else { continue };
+                let weight = self.value(weighted.weight);
+                weights.push(match inside {
+                    Some(inside) => {
+                        let zero = self.b().mov(Type::B16, 0);
+                        self.b().select(Type::B16, weight, zero, *inside)
+                    }
+                    None => weight,
+                });
+            }
+            for (k, pair) in weights.chunks(2).enumerate() {
+                // The fragment of a left factor has both rows for eight columns, then for eight more.
+                let to = state.weights[half as usize][k * 2 + which];
+                let [low, high] = [pair[0], pair[1]].map(|w| self.b().convert(Rounding::Exact, Type::U32, Type::U16, w));
+                let high = self.b().op2(Opcode::Shl, Type::B32, high, 16);
+                self.b().op_to(to, Opcode::Or, Type::B32, &[high.into(), low.into()]);
+            }
+        }
+    }
+
+    /// The input of a reduction, as part of a state.
+    fn input(&mut self, input: Input, column: Reg) -> Reg {
+        let value = match input {
+            Input::Value(value) => self.value(value),
+            Input::Number => column,
+        };
+        number(self.b(), value)
+    }
+
+    /// Runs the statements of an element. What they keep in scratch stays in registers.
+    fn element(&mut self, statements: &[&Statement], valid: Option<Reg>) {
+        let mut scratch: BTreeMap<BufferId, Reg> = BTreeMap::new();
+        let program = self.program;
+        let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
+        for statement in statements {
+            match statement {
+                Statement::Let { value, op: Op::Load { buffer, .. } } if let Some(reg) = scratch.get(buffer) => {
+                    self.define(*value, *reg);
+                }
+                Statement::Store { buffer, value, .. } if is_scratch(buffer) => {
+                    scratch.insert(*buffer, self.value(*value));
+                }
+                _ => {
+                    let make = |e: &mut Self| e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement));
+                    match valid {
+                        Some(valid) => self.masked(valid, make),
+                        None => make(self),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Merges the states of a row, which four neighbouring threads have. All return the result.
+    fn fold_quad(&mut self, merging: Merging, mut states: Vec<Vec<Reg>>) -> Vec<Reg> {
+        // Halves of the lanes, down to the two neighbours of a thread.
+        while states.len() > 2 {
+            let upper = states.split_off(states.len() / 2);
+            states = states.iter().zip(upper).map(|(lower, upper)| merging.merge(self, lower, &upper)).collect();
+        }
+        let thread = self.special(Special::Tid);
+        for distance in [2, 1] {
+            let bit = self.b().op2(Opcode::And, Type::B64, thread, distance);
+            let is_upper = self.b().set(Comparison::Ne, Type::S64, bit, 0);
+            let by = u32::try_from(distance).unwrap_or(0);
+            for state in &mut states {
+                let [above, below] =
+                    [Shuffle::Down, Shuffle::Up].map(|whose| shuffled(self.b(), state, whose, by));
+                let [lower, upper] = [(below, state.clone()), (state.clone(), above)].map(|(of_upper, of_lower)| {
+                    let own = of_upper.iter().zip(&of_lower);
+                    own.map(|(upper, lower)| self.either_of(*upper, *lower, is_upper)).collect::<Vec<Reg>>()
+                });
+                *state = merging.merge(self, &lower, &upper);
+            }
+        }
+        let mut states = states.into_iter();
+        let first = states.next().unwrap_or_default();
+        states.fold(first, |state, next| merging.merge(self, &state, &next))
+    }
+
+    fn either_of(&mut self, yes: Reg, no: Reg, condition: Reg) -> Reg {
+        let to = self.b().copy(no);
+        self.b().guarded(condition, |b| assign(b, &[to], &[yes]));
+        to
+    }
+
+    /// Runs the statements of the second product's results.
+    fn results(&mut self, state: &Multiplying<'_, '_>, rows: &[ThreadRow; 2]) {
+        let code = state.code;
+        let Some(Weighted { product, results: (_, count, indices), after, .. }) = &code.sweeps.weighted else { return };
+        let end = self.size(count);
+        for k in 0..code.width / 4 {
+            let column = self.b().op2(Opcode::Add, Type::S64, state.column, k / 2 * 8 + k % 2);
+            let inside = self.b().set(Comparison::Lt, Type::S64, column, end);
+            for (which, row) in rows.iter().enumerate() {
+                self.enter_row(code, row);
+                indices.iter().for_each(|index| self.bind(*index, column));
+                self.define(product.result, state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2]);
+                let valid = self.b().op2(Opcode::And, Type::Pred, inside, row.valid);
+                self.element(after, Some(valid));
+            }
+        }
+    }
+}

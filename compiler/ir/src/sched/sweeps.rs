@@ -1,0 +1,329 @@
+//! Sweeps: loops over the rows of a product that never store it. A block of rows goes over the
+//! columns several times. Each time it multiplies again, tile by tile, and what the body does with
+//! an element happens while it is in a register:
+//!
+//! ```text
+//! parallel i < s {
+//!   contract j < t over c < d {          every sweep multiplies
+//!     left load %q[i, c]
+//!     right load %k[j, c]
+//!     epilogue store %score[j]
+//!   }
+//!   m = reduce j < t max %score[j]       sweep 1
+//!   z = reduce j < t sum {               sweep 2
+//!     e = exp(%score[j] - m)
+//!     store %e[j]
+//!   }
+//!   contract c < d over j < t {          sweep 2
+//!     left load %e[j]
+//!     right load %v[j, c]
+//!     epilogue store %o[c]
+//!   }
+//!   parallel c < d: store %out[i, c] = %o[c] / z      at the end
+//! }
+//! ```
+//!
+//! A value of an element belongs to the sweep after the one whose results it needs, and is computed
+//! again in later sweeps. Reductions keep their orders, so all this changes no bit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::build::Values;
+use crate::nest::{
+    BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Prologue, Reduction, Role, Statement,
+    Subscript, ValueId,
+};
+use crate::{Affine, Dtype, Order, Size, visit};
+
+/// The most sweeps, since each multiplies again.
+const MOST: usize = 3;
+
+/// A loop that runs in sweeps.
+pub struct Sweeps<'l> {
+    /// The index of its rows, and their number.
+    pub row: (IndexId, &'l Size),
+    /// The product whose elements the sweeps go over.
+    pub scores: &'l Contraction,
+    /// The columns of this product: their number, and the index of each loop over them.
+    pub columns: (&'l Size, Vec<IndexId>),
+    /// The statements of a row, each with the number of sweeps that come before it.
+    pub row_statements: Vec<(usize, &'l Statement)>,
+    /// The sweeps, in order.
+    pub sweeps: Vec<Sweep<'l>>,
+    /// The product that a sweep accumulates.
+    pub weighted: Option<Weighted<'l>>,
+}
+
+/// One of the sweeps.
+#[derive(Default)]
+pub struct Sweep<'l> {
+    /// The statements of an element.
+    pub elements: Vec<&'l Statement>,
+    /// The reductions that it completes.
+    pub reductions: Vec<&'l Reduction>,
+}
+
+/// A product of values of elements with a matrix that has a row for each column.
+pub struct Weighted<'l> {
+    /// The number of the sweep that accumulates it.
+    pub sweep: usize,
+    /// The product.
+    pub product: &'l Contraction,
+    /// The values of elements that it multiplies, before their conversion.
+    pub weight: ValueId,
+    /// The index of its results in the row, their number, and the index of each loop over them.
+    pub results: (IndexId, &'l Size, Vec<IndexId>),
+    /// The statements for a result, at the end.
+    pub after: Vec<&'l Statement>,
+}
+
+/// The value of a factor of 16-bit floats, possibly before its conversion to `f32`.
+pub fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
+    let found = prologue.body.iter().find_map(|statement| {
+        let Statement::Let { value, op: Op::Cast(Dtype::F32, from) } = statement else { return None };
+        Some(*from).filter(|_| *value == prologue.value)
+    });
+    let taken = found.unwrap_or(prologue.value);
+    Some((taken, values[taken])).filter(|(_, dtype)| matches!(dtype, Dtype::F16 | Dtype::Bf16))
+}
+
+/// Both factors of a product, if they are 16-bit floats of one type.
+fn narrow_both(values: &Values, c: &Contraction) -> Option<[ValueId; 2]> {
+    let [(left, one), (right, other)] = [narrow(values, &c.left)?, narrow(values, &c.right)?];
+    (one == other && values[c.result] == Dtype::F32).then_some([left, right])
+}
+
+impl<'l> Sweeps<'l> {
+    /// The sweeps of a loop, if it runs in them: its products have 16-bit factors.
+    pub fn of(program: &Program, values: &Values, l: &'l Loop) -> Option<Sweeps<'l>> {
+        let row = *l.along_rows(program).last()?;
+        let sized = l.dims.iter().all(|(_, extent)| extent.as_size().is_some());
+        if l.column(program).is_some() || !sized || l.body.iter().any(Statement::may_fault) {
+            return None;
+        }
+        let (_, rows) = l.dims.iter().find(|(index, _)| *index == row)?;
+        let (at, scores) = first_product(&l.body)?;
+        let [(column, columns)] = scores.free.as_slice() else { return None };
+        let columns = columns.as_size()?;
+        narrow_both(values, scores)?;
+        let mut found = Finder {
+            program,
+            values,
+            columns: Extent::size(columns.clone()),
+            indices: vec![*column],
+            ready: BTreeMap::new(),
+            scratch: BTreeMap::new(),
+            row_statements: vec![],
+            elements: vec![],
+            reductions: vec![],
+            weighted: None,
+        };
+        let (before, after) = (&l.body[..at], &l.body[at + 1..]);
+        before.iter().try_for_each(|statement| found.statement(statement))?;
+        found.ready.insert(scores.result, 0);
+        found.elements(&scores.epilogue, *column)?;
+        after.iter().try_for_each(|statement| found.statement(statement))?;
+        let sweeps = found.sweeps()?;
+        let Finder { indices, row_statements, weighted, .. } = found;
+        let reads_its_stores = visit::loads(&l.body).into_iter().collect::<BTreeSet<_>>();
+        let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !reads_its_stores.contains(b));
+        apart.then_some(Sweeps {
+            row: (row, rows.as_size()?),
+            scores,
+            columns: (columns, indices),
+            row_statements,
+            sweeps,
+            weighted,
+        })
+    }
+
+    /// Whether a reduction takes its elements in an order by lanes.
+    pub fn goes_by_lanes(&self) -> bool {
+        self.sweeps.iter().flat_map(|sweep| &sweep.reductions).any(|r| r.order == Order::Lanes)
+    }
+}
+
+fn is_scratch(program: &Program, buffer: BufferId) -> bool {
+    program.buffers[buffer].role == Role::Scratch
+}
+
+fn first_product(body: &[Statement]) -> Option<(usize, &Contraction)> {
+    body.iter().enumerate().find_map(|(at, s)| if let Statement::Contract(c) = s { Some((at, c)) } else { None })
+}
+
+/// What is known of the statements so far.
+struct Finder<'p, 'l> {
+    program: &'p Program,
+    values: &'p Values,
+    columns: Extent,
+    /// The indices of loops over the columns.
+    indices: Vec<IndexId>,
+    /// The number of sweeps that come before a value.
+    ready: BTreeMap<ValueId, usize>,
+    /// The same for what scratch holds.
+    scratch: BTreeMap<BufferId, usize>,
+    row_statements: Vec<(usize, &'l Statement)>,
+    elements: Vec<(usize, &'l Statement)>,
+    /// The reductions, with the number of their sweep.
+    reductions: Vec<(usize, &'l Reduction)>,
+    weighted: Option<Weighted<'l>>,
+}
+
+impl<'l> Finder<'_, 'l> {
+    /// A statement of the row.
+    fn statement(&mut self, statement: &'l Statement) -> Option<()> {
+        match statement {
+            Statement::Let { .. } | Statement::Store { .. } => {
+                let ready = self.flat(statement, None)?;
+                self.row_statements.push((ready, statement));
+                Some(())
+            }
+            Statement::Loop(l) => self.inner(l),
+            Statement::Contract(c) => self.product(c),
+            Statement::Scatter { .. } | Statement::If { .. } | Statement::While(_) => None,
+        }
+    }
+
+    /// The number of sweeps before a statement without others inside. With an index, it may access
+    /// scratch at this index.
+    fn flat(&mut self, statement: &'l Statement, index: Option<IndexId>) -> Option<usize> {
+        let mut ready = 0;
+        let mut known = true;
+        visit::for_each_use(statement, &mut |value| {
+            // What is not from this loop is there before.
+            ready = ready.max(self.ready.get(&value).copied().unwrap_or(0));
+        });
+        let own = |at: &[Subscript]| index.is_some_and(|index| at == [Subscript::Affine(Affine::index(index))]);
+        match statement {
+            Statement::Let { op: Op::Check { .. } | Op::Prefix(_) | Op::Place(_), .. } => return None,
+            Statement::Let { op: Op::Load { buffer, view, at }, .. } if is_scratch(self.program, *buffer) => {
+                known = own(at) && view.is_none();
+                ready = ready.max(*self.scratch.get(buffer)?);
+            }
+            Statement::Store { buffer, at, .. } if is_scratch(self.program, *buffer) => {
+                known = own(at) && self.scratch.insert(*buffer, ready).is_none();
+            }
+            Statement::Let { .. } | Statement::Store { .. } => {}
+            Statement::Scatter { .. }
+            | Statement::If { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => return None,
+        }
+        visit::for_each_definition(statement, &mut |value| _ = self.ready.insert(value, ready));
+        known.then_some(ready)
+    }
+
+    fn elements(&mut self, body: &'l [Statement], index: IndexId) -> Option<()> {
+        for statement in body {
+            let ready = self.flat(statement, Some(index))?;
+            self.elements.push((ready, statement));
+        }
+        Some(())
+    }
+
+    /// A loop over columns, or over the results of the second product.
+    fn inner(&mut self, l: &'l Loop) -> Option<()> {
+        let [(index, extent)] = l.dims.as_slice() else { return None };
+        let loads = visit::loads(&l.body);
+        let of_results = self.weighted.as_ref().filter(|weighted| {
+            let stored = visit::stores(&weighted.product.epilogue);
+            loads.iter().any(|buffer| is_scratch(self.program, *buffer) && stored.contains(buffer))
+        });
+        if of_results.is_some() {
+            if l.kind != LoopKind::Parallel {
+                return None;
+            }
+            for statement in &l.body {
+                self.flat(statement, Some(*index))?;
+            }
+            let weighted = self.weighted.as_mut()?;
+            weighted.after.extend(&l.body);
+            weighted.results.2.push(*index);
+            return (extent.as_size()? == weighted.results.1).then_some(());
+        }
+        if *extent != self.columns {
+            return None;
+        }
+        let reductions = match &l.kind {
+            LoopKind::Parallel => [].as_slice(),
+            LoopKind::Reduce(reductions) => reductions,
+            LoopKind::Serial | LoopKind::Scan | LoopKind::Keyed { .. } | LoopKind::Sort => return None,
+        };
+        self.indices.push(*index);
+        self.elements(&l.body, *index)?;
+        for r in reductions {
+            let fits = r.order == Order::Free || r.order == Order::Lanes && r.single().is_some();
+            let ready = r.values().map(|value| self.ready.get(&value).copied().unwrap_or(0)).max().unwrap_or(0);
+            let wide = |value: &ValueId| matches!(self.values[*value].bytes(), 8);
+            if !fits || r.order == Order::Lanes && r.results.iter().any(wide) {
+                return None;
+            }
+            r.results.iter().for_each(|value| _ = self.ready.insert(*value, ready + 1));
+            self.reductions.push((ready + 1, r));
+        }
+        Some(())
+    }
+
+    /// The second product: its inner index goes over the columns.
+    fn product(&mut self, c: &'l Contraction) -> Option<()> {
+        let ([(column, extent)], [(result, results)]) = (c.reduce.as_slice(), c.free.as_slice()) else { return None };
+        let [weight, _] = narrow_both(self.values, c)?;
+        if self.weighted.is_some() || *extent != self.columns {
+            return None;
+        }
+        // The matrix is the same for all rows.
+        let mut scratch = visit::loads(&c.right.body);
+        scratch.retain(|buffer| is_scratch(self.program, *buffer));
+        if !scratch.is_empty() || visit::free_values(&c.right.body).iter().any(|v| self.ready.contains_key(v)) {
+            return None;
+        }
+        self.indices.push(*column);
+        self.elements(&c.left.body, *column)?;
+        let sweep = self.ready.get(&weight)? + 1;
+        self.ready.insert(c.result, sweep);
+        for statement in &c.epilogue {
+            self.flat(statement, Some(*result))?;
+        }
+        let after = c.epilogue.iter().collect();
+        let results = (*result, results.as_size()?, vec![*result]);
+        self.weighted = Some(Weighted { sweep, product: c, weight, results, after });
+        Some(())
+    }
+
+    /// The sweeps, each with what it needs.
+    fn sweeps(&self) -> Option<Vec<Sweep<'l>>> {
+        let stored = |statement: &Statement| match statement {
+            Statement::Store { buffer, .. } => !is_scratch(self.program, *buffer),
+            _ => false,
+        };
+        let of_stores = self.elements.iter().filter(|(_, s)| stored(s)).map(|(ready, _)| ready + 1);
+        let of_reductions = self.reductions.iter().map(|(sweep, _)| *sweep);
+        let count = of_stores.chain(of_reductions).chain(self.weighted.as_ref().map(|w| w.sweep)).max()?;
+        let sweep = |number: usize| {
+            let reductions = self.reductions.iter().filter(|(sweep, _)| *sweep == number).map(|(_, r)| *r);
+            let reductions: Vec<_> = reductions.collect();
+            let mut values: BTreeSet<ValueId> = reductions.iter().flat_map(|r| r.values()).collect();
+            values.extend(self.weighted.as_ref().filter(|w| w.sweep == number).map(|w| w.weight));
+            let mut scratch = BTreeSet::new();
+            let mut elements = vec![];
+            for (ready, statement) in self.elements.iter().rev() {
+                let needed = match statement {
+                    Statement::Let { value, .. } => values.contains(value),
+                    Statement::Store { buffer, .. } if is_scratch(self.program, *buffer) => scratch.contains(buffer),
+                    _ => ready + 1 == number,
+                };
+                if needed {
+                    if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement {
+                        scratch.insert(*buffer);
+                    }
+                    visit::for_each_use(statement, &mut |value| _ = values.insert(value));
+                    elements.push(*statement);
+                }
+            }
+            elements.reverse();
+            Sweep { elements, reductions }
+        };
+        (count <= MOST).then(|| (1..=count).map(sweep).collect())
+    }
+}

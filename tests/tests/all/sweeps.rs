@@ -1,0 +1,120 @@
+//! Loops over rows of products in sweeps, emulated: they give the bits of the parts that they
+//! replace, without memory for the products.
+
+use backends::ptx::{Facts, Math, Module, Runner, Target};
+use interp::nest::run_scheduled;
+use ir::array::Array;
+use ir::sched::{Machine, Run, Scheduled};
+use ir::{Dtype, Scalar};
+use schedule::schedule;
+use tests::emulated::Emulated;
+use tests::engines::compile_in;
+
+/// Functions of `q`, `k` and `v`. `T` is the type of their elements.
+const PROGRAMS: &str = "
+@kernels(1)
+fn plain(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> T[b, s, e] {
+    let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) / sqrt(f32(d))
+    let m[h, i] = max(score[h, i])
+    let p[h, i, j] = exp(score[h, i, j] - m[h, i])
+    let z[h, i] = sum(p[h, i])
+    let o[h, i, c] = T(sum[j](f32(T(p[h, i, j])) * f32(v[h, j, c])) / z[h, i])
+    o
+}
+@kernels(1)
+fn causal(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, e] {
+    let score[h < b, i < s, j < t] = if j <= i then sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) else -inf
+    let m[h, i] = max(score[h, i])
+    let p[h, i, j] = exp(score[h, i, j] - m[h, i])
+    let z[h, i] = sum(p[h, i])
+    let o[h, i, c] = sum[j](f32(T(p[h, i, j] / z[h, i])) * f32(v[h, j, c]))
+    o
+}
+@kernels(1)
+fn weights(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, t] {
+    let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) + f32(v[h, j, 0])
+    let m[h, i] = max(score[h, i])
+    let p[h, i, j] = exp(score[h, i, j] - m[h, i])
+    let z[h, i] = sum(p[h, i])
+    let w[h, i, j] = p[h, i, j] / z[h, i]
+    w
+}
+@kernels(1)
+fn largest(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> i64[b, s] {
+    let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) + f32(v[h, j, 0])
+    let at[h, i] = argmax(score[h, i])
+    at
+}
+";
+
+const NAMES: [&str; 4] = ["plain", "causal", "weights", "largest"];
+
+fn scheduled(name: &str, dtype: &str) -> Scheduled {
+    let source = PROGRAMS.replace('T', dtype);
+    let compiled = compile_in(&source, name, &[]).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    schedule(&compiled.forms[1].program, Machine::PTX).expect("it is scheduled")
+}
+
+/// Without the parts in sweeps.
+fn in_parts(scheduled: &Scheduled) -> Scheduled {
+    let mut scheduled = scheduled.clone();
+    scheduled.rewrite(|_, part| if part.run == Run::Sweeps { vec![] } else { vec![part] });
+    scheduled
+}
+
+fn array(dtype: Dtype, shape: &[usize], seed: usize) -> Array {
+    let mut array = Array::zeros(dtype, shape).expect("a small array");
+    for k in 0..array.len() {
+        let number = ((k * 7919 + seed * 31) % 1013) as f64 / 300.0 - 1.5;
+        array.set(k, Scalar::parse(dtype, &number.to_string()).expect("a number"));
+    }
+    array
+}
+
+fn run(scheduled: &Scheduled, inputs: &[Array], seed: u64) -> Vec<Array> {
+    let refs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
+    let mut runner = Runner::new(Module::compile(scheduled).unwrap(), Emulated::of(seed, Target::Sm90a), None);
+    let mut outputs = run_scheduled(scheduled, &refs).unwrap();
+    let mut views: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
+    runner.call(&refs, &mut views, None).unwrap_or_else(|error| panic!("{error}"));
+    outputs
+}
+
+/// Sizes of `b`, `s`, `t`, `d` and `e`.
+const SIZES: [[usize; 5]; 7] = [
+    [1, 64, 64, 8, 8],
+    [1, 64, 128, 64, 64],
+    [2, 130, 129, 16, 8],
+    [1, 70, 1, 40, 16],
+    [1, 65, 300, 72, 24],
+    [1, 100, 257, 128, 128],
+    [1, 64, 5, 8, 136],
+];
+
+#[test]
+fn bits_stay() {
+    for name in NAMES {
+        for (dtype, text) in [(Dtype::Bf16, "bf16"), (Dtype::F16, "f16")] {
+            let whole = scheduled(name, text);
+            assert!(whole.parts.iter().any(|part| part.run == Run::Sweeps), "{name}");
+            let parts = in_parts(&whole);
+            for [b, s, t, d, e] in SIZES {
+                let inputs = [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
+                let [one, other] = [&whole, &parts].map(|scheduled| run(scheduled, &inputs, 6));
+                for (one, other) in one.iter().zip(&other) {
+                    assert_eq!(one.bytes(), other.bytes(), "{name}, {text}, {b} x {s} x {t} x {d} x {e}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_memory_for_products() {
+    let facts = Facts { shared: 227 << 10, target: Target::Sm90a, multiprocessors: 132 };
+    let module = Module::compile_with(&scheduled("plain", "bf16"), Math::Exact).unwrap();
+    let [q, k, v] = [(); 3].map(|()| array(Dtype::Bf16, &[1, 1024, 64], 1));
+    let plan = module.plan_for(&[q.as_ref(), k.as_ref(), v.as_ref()], facts).unwrap();
+    assert_eq!(plan.launches.len(), 1);
+    assert!(plan.own < 1 << 12, "{}", plan.own);
+}
