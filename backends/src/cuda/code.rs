@@ -26,6 +26,11 @@ unsafe impl Sync for Code {}
 /// The size of the driver's error log in bytes.
 const LOG: usize = 8192;
 
+/// What texts say whose kernels multiply by warp groups. The driver gives machine code to keep only
+/// of what may be linked, and where other code might call a kernel, products wait for each other.
+/// So these texts are not assembled to be kept in our cache; the driver has one of its own.
+const WARP_GROUPS: &str = "wgmma.";
+
 impl Code {
     /// Returns the code of a text: a module that is already loaded, an entry of the cache, or a
     /// fresh assembly, in this order.
@@ -35,8 +40,8 @@ impl Code {
             return Ok(code);
         }
         gpu.enter()?;
-        let loaded = match cache {
-            None => assemble(gpu, text).and_then(|cubin| load(gpu, &cubin)),
+        let loaded = match cache.filter(|_| !text.contains(WARP_GROUPS)) {
+            None => load_text(gpu, text),
             Some(cache) => {
                 let key = Key::new(text, gpu.facts());
                 // A cached module may fail to load, for example after a downgrade of the driver:
@@ -76,17 +81,52 @@ impl Drop for Code {
     }
 }
 
+/// The driver's log of errors, as options of its functions.
+struct Log {
+    text: Vec<u8>,
+    options: [JitOption; 2],
+    values: [*mut c_void; 2],
+}
+
+impl Log {
+    fn new() -> Log {
+        let mut text = vec![0u8; LOG];
+        let options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let values = [text.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG)];
+        Log { text, options, values }
+    }
+
+    /// An error of the driver, with what the log says.
+    fn error(&self, error: result::DriverError) -> Error {
+        let end = self.text.iter().position(|byte| *byte == 0).unwrap_or(self.text.len());
+        Error::Rejected(format!("{}: {}", words(error), String::from_utf8_lossy(&self.text[..end]).trim()))
+    }
+}
+
+/// Has the driver assemble and load a text.
+fn load_text(gpu: &Gpu, text: &str) -> Result<sys::CUmodule, Error> {
+    let text = CString::new(text).map_err(|_| Error::Rejected("a zero byte".into()))?;
+    let mut log = Log::new();
+    let mut module = std::ptr::null_mut();
+    gpu.enter()?;
+    // SAFETY: the text ends with a zero. There are as many options as values, of the types that the
+    // driver's reference requires; it writes to the log and the values, which live longer.
+    let (options, values) = (log.options.as_mut_ptr(), log.values.as_mut_ptr());
+    unsafe { sys::cuModuleLoadDataEx(&raw mut module, text.as_ptr().cast(), 2, options, values) }
+        .result()
+        .map_err(|error| log.error(error))?;
+    Ok(module)
+}
+
 /// Has the driver assemble a text to a cubin.
 fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     let text = CString::new(text).map_err(|_| Error::Rejected("a zero byte".into()))?;
-    let mut log = vec![0u8; LOG];
-    let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG)];
+    let mut log = Log::new();
     let mut state = std::ptr::null_mut();
     // SAFETY: there are as many options as values, of the types that the driver's reference
     // requires. The driver writes to the log and the values until the state is destroyed; both live
     // longer.
-    unsafe { sys::cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state) }
+    unsafe { sys::cuLinkCreate_v2(2, log.options.as_mut_ptr(), log.values.as_mut_ptr(), &raw mut state) }
         .result()
         .map_err(gpu.failed("begin to assemble"))?;
     let bytes = text.as_bytes_with_nul();
@@ -115,10 +155,7 @@ fn assemble(gpu: &Gpu, text: &str) -> Result<Vec<u8>, Error> {
     });
     // SAFETY: the state is there, and nothing of it is used any more.
     _ = unsafe { sys::cuLinkDestroy(state) };
-    made.map_err(|error| {
-        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-        Error::Rejected(format!("{}: {}", words(error), String::from_utf8_lossy(&log[..end]).trim()))
-    })
+    made.map_err(|error| log.error(error))
 }
 
 /// Loads an assembled module.

@@ -6,7 +6,7 @@ use ir::sabotage::{self, Bug};
 
 use super::inst::{
     Address, Class, Comparison, Factors, Function, Inst, Label, Op, Opcode, Operand, Reg, Rounding, Shuffle, Space,
-    Special, TileFactors, Type,
+    Special, TileFactors, TileType, Type,
 };
 
 /// The bytes of a counter of blocks.
@@ -323,6 +323,11 @@ impl Builder {
     /// Waits for the products of this warp group except for the `but` most recent groups.
     pub(super) fn await_products(&mut self, but: u32) {
         self.push(Op::AwaitProducts { but });
+    }
+
+    /// Rounds two values to 16-bit floats of a type, both in a register.
+    pub(super) fn convert_pair_to(&mut self, to: Reg, ty: TileType, [low, high]: [Reg; 2]) {
+        self.push(Op::ConvertPair { ty, to, high, low });
     }
 
     /// An `f32` rounded to TF32, which has 11 significant bits.

@@ -294,6 +294,8 @@ pub enum Op {
     /// `setmaxnreg.inc.sync.aligned.u32 count`, or `dec`: the warps of a group may use more
     /// registers, or give some back.
     SetRegisters { more: bool, count: u32 },
+    /// `cvt.rn.tyx2.f32 to, high, low`: two rounded values in one register.
+    ConvertPair { ty: TileType, to: Reg, high: Reg, low: Reg },
     /// `cvt.rna.tf32.f32 to, from`
     ToTf32 { to: Reg, from: Reg },
     /// `shfl.sync.whose.b32`: reads another lane's register, or the thread's own if there is no
@@ -400,6 +402,9 @@ impl Inst {
             Op::CopyBox { to, map, from, arrivals } => {
                 from.iter_mut().chain([map]).for_each(|reg| visit(Name::Reg(reg)));
                 [to, arrivals].into_iter().for_each(|at| at.name(visit));
+            }
+            Op::ConvertPair { to, high, low, .. } => {
+                [to, high, low].into_iter().for_each(|reg| visit(Name::Reg(reg)));
             }
             Op::ToTf32 { to, from }
             | Op::Shuffle { to, from, .. }

@@ -154,6 +154,9 @@ impl Display for Op {
                 write!(f, "cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes ")?;
                 write!(f, "{to}, [%r{map}, {from}], {arrivals}")
             }
+            Op::ConvertPair { ty, to, high, low } => {
+                write!(f, "cvt.rn.{ty}x2.f32 %r{}, %r{}, %r{}", to.index(), high.index(), low.index())
+            }
             Op::ToTf32 { to, from } => write!(f, "cvt.rna.tf32.f32 %r{}, %r{}", to.index(), from.index()),
             Op::Shuffle { whose, to, from, by } => {
                 // The last operand clamps the source lane: lanes below 0 or above 31 do not exist.

@@ -81,7 +81,7 @@ fn run(scheduled: &Scheduled, inputs: &[Array], seed: u64) -> Vec<Array> {
 }
 
 /// Sizes of `b`, `s`, `t`, `d` and `e`.
-const SIZES: [[usize; 5]; 7] = [
+const SIZES: [[usize; 5]; 8] = [
     [1, 64, 64, 8, 8],
     [1, 64, 128, 64, 64],
     [2, 130, 129, 16, 8],
@@ -89,6 +89,7 @@ const SIZES: [[usize; 5]; 7] = [
     [1, 65, 300, 72, 24],
     [1, 100, 257, 128, 128],
     [1, 64, 5, 8, 136],
+    [1, 64, 8300, 8, 8],
 ];
 
 #[test]
@@ -117,4 +118,13 @@ fn no_memory_for_products() {
     let plan = module.plan_for(&[q.as_ref(), k.as_ref(), v.as_ref()], facts).unwrap();
     assert_eq!(plan.launches.len(), 1);
     assert!(plan.own < 1 << 12, "{}", plan.own);
+}
+#[test]
+fn dump() {
+    let source = std::fs::read_to_string("/tmp/att.fl").unwrap();
+    for name in ["attention", "causal", "divided"] {
+        let compiled = compile_in(&source, name, &[]).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let scheduled = schedule(&compiled.forms[1].program, Machine::PTX).expect("it is scheduled");
+        std::fs::write(format!("/tmp/{name}.ptx"), Module::compile(&scheduled).unwrap().text(Target::Sm90a)).unwrap();
+    }
 }

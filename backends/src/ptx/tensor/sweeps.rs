@@ -8,13 +8,13 @@
 //! The fragment of a thread is that of `wgmma`: of two rows, eight apart, it has two neighbouring
 //! columns of every eight.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ir::groups::Groups;
 use ir::merging::Merging;
 use ir::nest::{BufferId, Input, Loop, Op, Program, Reduction, Role, Statement, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
-use ir::sched::{Part, Sweep, Sweeps, Weighted, narrow};
+use ir::sched::{Part, Sweep, Sweeps, Weighted, divides, narrow};
 use ir::{Dtype, Order, Scalar, Size, visit};
 
 use super::bulk::{COPY, FactorView, IN_ROW, MULTIPLY, TO_COPY, TO_MULTIPLY, WARP};
@@ -24,8 +24,8 @@ use super::wgmma::{BOX, PERIOD, ROW, STEP};
 use crate::ptx::build::Control;
 use crate::ptx::contract::length;
 use crate::ptx::emit::{Argument, Emitter};
-use crate::ptx::fold::{MergingCode, assign, number, shuffled};
-use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Special, TileFactors, TileType, Type};
+use crate::ptx::fold::{Levels, MergingCode, assign, number, shuffled};
+use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, TileFactors, TileType, Type};
 use crate::ptx::scalar;
 use crate::ptx::state::ExecScope;
 
@@ -95,9 +95,6 @@ impl<'l> InSweeps<'l> {
         let (_, rows) = self.sweeps.row;
         let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(FEWEST) - rows, 0)];
         at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.1.clone(), self.width)));
-        if self.sweeps.goes_by_lanes() {
-            at_most.push((self.sweeps.columns.0.clone(), LANES_CHUNK as i64));
-        }
         at_most
     }
 
@@ -157,8 +154,44 @@ struct ThreadRow {
 struct Running<'l> {
     reduction: &'l Reduction,
     merging: Merging,
-    /// For each row of the thread the state, or those of its lanes.
+    /// For each row of the thread the state, or those of its lanes, with the results of chunks.
     states: [Vec<Vec<Reg>>; 2],
+    chunks: [Option<Levels>; 2],
+}
+
+/// An element of a thread.
+#[derive(Clone)]
+struct Element {
+    /// Which of the thread's rows it is in, and which of its elements there it is.
+    which: usize,
+    k: usize,
+    column: Reg,
+    /// Whether it is in bounds, if that is not known.
+    inside: Option<Reg>,
+    score: Reg,
+    /// What statements so far have left.
+    values: Vec<(ValueId, Reg)>,
+    scratch: BTreeMap<Kept, Reg>,
+}
+
+/// What an element keeps in registers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kept {
+    /// Its element of scratch.
+    Element(BufferId),
+    /// The value that has been rounded to this one.
+    Unrounded(Reg),
+}
+
+impl Element {
+    fn unrounded(&self, rounded: Reg) -> Option<Reg> {
+        self.scratch.get(&Kept::Unrounded(rounded)).copied()
+    }
+
+    fn each_register(&mut self, mut visit: impl FnMut(&mut Reg)) {
+        self.values.iter_mut().for_each(|(_, reg)| visit(reg));
+        self.scratch.values_mut().for_each(visit);
+    }
 }
 
 /// What the threads that multiply have.
@@ -373,9 +406,15 @@ impl Emitter<'_> {
             .iter()
             .map(|reduction| {
                 let merging = Merging::of(self.dtypes(), reduction);
-                let lanes = if reduction.order == Order::Lanes { LANES / 4 } else { 1 };
+                let by_lanes = reduction.order == Order::Lanes;
+                let lanes = if by_lanes { LANES / 4 } else { 1 };
                 let states = [(); 2].map(|()| (0..lanes).map(|_| merging.variable(self)).collect());
-                Running { reduction, merging, states }
+                let chunks = [(); 2].map(|()| {
+                    let bytes = Levels::bytes(merging, self.program);
+                    let at = by_lanes.then(|| self.b().take(Space::Local, bytes));
+                    at.map(|at| Levels { fold: merging, space: Space::Local, at })
+                });
+                Running { reduction, merging, states, chunks }
             })
             .collect();
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
@@ -383,58 +422,96 @@ impl Emitter<'_> {
             state.results.iter().for_each(|sum| self.b().assign(*sum, zero));
         }
         let (start, end) = (self.int(0), self.size(code.sweeps.columns.0));
-        // Where the stage of the matrix is given back, once its products have ended.
-        let before = self.b().copy(tiles.barriers);
-        let free_before = Address { base: Some(before), offset: 0 };
+        // The matrix of the half tile whose weights are still to be multiplied, and where its stage
+        // is given back. At first there is none: what is multiplied then is overwritten.
+        let (last_matrix, last_free) = (self.b().copy(state.right), self.b().copy(tiles.barriers));
+        let free_last = Address { base: Some(last_free), offset: 0 };
+        // The products of weights may go on while statements run.
+        let but = u32::from(weighted.is_some());
         self.counted(start, end, COLUMNS, |e, from| {
             let last = e.b().op2(Opcode::Add, Type::S64, from, COLUMNS);
             let whole = e.b().set(Comparison::Le, Type::S64, last, end);
             let whole = e.b().op2(Opcode::And, Type::Pred, whole, whole_rows);
             let tile = Tile { from, end, whole };
-            let [full, free] = e.barriers(tiles, *turn);
-            e.await_phase(full, turn.parity);
-            let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, tiles.ring.stage() / 16);
-            let columns = e.b().op2(Opcode::Add, Type::S64, state.right, stage);
+            let later = e.b().set(Comparison::Gt, Type::S64, from, 0);
+            let (columns, free) = e.full_stage(state);
+            e.advance(tiles, *turn);
             e.start_scores(state, columns, 0);
-            e.b().await_products(0);
             if weighted.is_some() {
-                let later = e.b().set(Comparison::Gt, Type::S64, from, 0);
-                let gives = e.b().op2(Opcode::And, Type::Pred, later, *leads);
-                e.b().guarded(gives, |b| b.arrive(free_before));
+                let matrix = e.b().select(Type::B64, last_matrix, columns, later);
+                e.start_results(state, (matrix, 1), state.always);
             }
+            e.b().await_products(but);
             e.half(state, (sweep, weighted), &running, rows, (&tile, 0));
+            let matrix = weighted.map(|_| e.full_stage(state));
             e.start_scores(state, columns, 1);
-            e.advance(tiles, *turn);
-            let Some(_) = weighted else {
-                e.b().await_products(0);
-                e.b().guarded(*leads, |b| b.arrive(free));
-                return e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
-            };
-            let [of_matrix, free_matrix] = e.barriers(tiles, *turn);
-            e.await_phase(of_matrix, turn.parity);
-            let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, tiles.ring.stage() / 16);
-            let matrix = e.b().op2(Opcode::Add, Type::S64, state.right, stage);
-            e.start_results(state, matrix, 0);
-            e.b().await_products(1);
-            e.b().guarded(*leads, |b| b.arrive(free));
-            e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
-            e.start_results(state, matrix, 1);
-            if let Some(base) = free_matrix.base {
-                e.b().op_to(before, Opcode::Add, Type::S64, &[base.into(), free_matrix.offset.into()]);
+            if let Some((matrix, _)) = matrix {
+                e.start_results(state, (matrix, 0), later);
             }
-            e.advance(tiles, *turn);
+            e.b().await_products(but);
+            e.b().guarded(*leads, |b| b.arrive(free));
+            if let Some((matrix, free)) = matrix {
+                let gives = e.b().op2(Opcode::And, Type::Pred, later, *leads);
+                e.b().guarded(gives, |b| b.arrive(free_last));
+                e.b().assign(last_matrix, matrix);
+                let (base, offset) = (free.base.expect("a register"), free.offset);
+                e.b().op_to(last_free, Opcode::Add, Type::S64, &[base.into(), offset.into()]);
+                e.advance(tiles, *turn);
+            }
+            e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
+            e.end_chunk(&running, (from, last, end));
         });
         if weighted.is_some() {
+            self.start_results(state, (last_matrix, 1), state.always);
             self.b().await_products(0);
-            self.b().guarded(*leads, |b| b.arrive(free_before));
+            self.b().guarded(*leads, |b| b.arrive(free_last));
         }
-        for Running { reduction, merging, states } in running {
-            for (row, states) in rows.iter_mut().zip(states) {
-                let state = self.fold_quad(merging, states);
+        let count = code.sweeps.columns.0.ceil_div(&Size::constant(LANES_CHUNK as i64));
+        for Running { reduction, merging, states, chunks } in running {
+            for ((row, states), chunks) in rows.iter_mut().zip(states).zip(chunks) {
+                let state = match chunks {
+                    Some(chunks) => {
+                        let count = self.size(&count);
+                        chunks.finish(self, count)
+                    }
+                    None => self.fold_quad(merging, states),
+                };
                 let values = merging.values(self, &state);
                 row.values.extend(reduction.results.iter().copied().zip(values));
             }
         }
+    }
+
+    /// Ends a chunk of the order by lanes, if it ends with a tile.
+    fn end_chunk(&mut self, running: &[Running<'_>], (from, last, end): (Reg, Reg, Reg)) {
+        if running.iter().all(|running| running.chunks[0].is_none()) {
+            return;
+        }
+        let rest = self.b().op2(Opcode::And, Type::B64, last, LANES_CHUNK as i64 - 1);
+        let is_full = self.b().set(Comparison::Eq, Type::S64, rest, 0);
+        let is_last = self.b().set(Comparison::Ge, Type::S64, last, end);
+        let ends = self.b().op2(Opcode::Or, Type::Pred, is_full, is_last);
+        self.when(ends, |e| {
+            let number = e.b().op2(Opcode::Shr, Type::U64, from, i64::from(LANES_CHUNK.ilog2()));
+            for Running { merging, states, chunks, .. } in running {
+                for (states, chunks) in states.iter().zip(chunks) {
+                    let Some(chunks) = chunks else { continue };
+                    let result = e.fold_quad(*merging, states.clone());
+                    chunks.push(e, number, &result);
+                    states.iter().for_each(|state| merging.clear(e, state));
+                }
+            }
+        });
+    }
+
+    /// Waits for the tile of the next stage. Returns its descriptor, and where the stage is given
+    /// back.
+    fn full_stage(&mut self, state: &Multiplying<'_, '_>) -> (Reg, Address) {
+        let Multiplying { tiles, turn, right, .. } = state;
+        let [full, free] = self.barriers(tiles, *turn);
+        self.await_phase(full, turn.parity);
+        let stage = self.b().op2(Opcode::Mul, Type::S64, turn.number, tiles.ring.stage() / 16);
+        (self.b().op2(Opcode::Add, Type::S64, *right, stage), free)
     }
 
     /// Starts to multiply the group's rows with half of a tile's columns.
@@ -453,14 +530,15 @@ impl Emitter<'_> {
     }
 
     /// Starts to multiply the weights of half of a tile with the rows of the matrix.
-    fn start_results(&mut self, state: &Multiplying<'_, '_>, matrix: Reg, half: i64) {
+    fn start_results(&mut self, state: &Multiplying<'_, '_>, (matrix, half): (Reg, i64), accumulate: Reg) {
         let by = TileFactors { ty: state.code.ty, columns: state.code.width };
         self.b().fence_products();
         let (weights, _) = state.weights[usize::from(half > 0)].as_chunks::<4>();
         for (step, weights) in (0..).zip(weights) {
             let offset = half * state.code.boxes() * BOX + step * STEP * ROW;
             let right = self.b().op2(Opcode::Add, Type::S64, matrix, offset / 16);
-            self.b().multiply_rows((by, true), state.results.clone(), *weights, right, state.always);
+            let accumulate = if step == 0 { accumulate } else { state.always };
+            self.b().multiply_rows((by, true), state.results.clone(), *weights, right, accumulate);
         }
         self.b().group_products();
     }
@@ -499,38 +577,124 @@ impl Emitter<'_> {
                 (column, end.map(|end| self.b().set(Comparison::Lt, Type::S64, column, end)))
             })
             .collect();
-        for (which, row) in rows.iter().enumerate() {
-            self.enter_row(code, row);
-            let mut weights = vec![];
-            for (k, (column, inside)) in columns.iter().enumerate() {
-                code.sweeps.columns.1.iter().for_each(|index| self.bind(*index, *column));
-                self.define(code.sweeps.scores.result, state.scores[k / 2 * 4 + which * 2 + k % 2]);
-                let valid = inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
-                self.element(&sweep.elements, valid);
-                for Running { reduction, merging, states } in running {
-                    let inputs = &reduction.inputs;
-                    let one: Vec<Reg> = inputs.iter().map(|input| self.input(*input, *column)).collect();
-                    let lane = if states[which].len() > 1 { half as usize * ELEMENTS + k } else { 0 };
-                    self.add_where(*merging, *inside, &states[which][lane], &one);
-                }
-                let Some(weighted) = weighted else { continue };
-                let weight = self.value(weighted.weight);
-                weights.push(match inside {
-                    Some(inside) => {
-                        let zero = self.b().mov(Type::B16, 0);
-                        self.b().select(Type::B16, weight, zero, *inside)
-                    }
-                    None => weight,
-                });
+        let elements: Vec<Element> = (0..rows.len() * ELEMENTS)
+            .map(|number| {
+                let (which, k) = (number / ELEMENTS, number % ELEMENTS);
+                let (column, inside) = columns[k];
+                let score = state.scores[k / 2 * 4 + which * 2 + k % 2];
+                Element { which, k, column, inside, score, values: vec![], scratch: BTreeMap::new() }
+            })
+            .collect();
+        let (elements, rest) = self.divide_first(code, (sweep, weighted), rows, elements);
+        let mut weights = [vec![], vec![]];
+        for mut element in elements {
+            let Element { which, k, column, inside, .. } = element;
+            self.run_element(code, &rows[which], &mut element, rest);
+            for Running { reduction, merging, states, .. } in running {
+                let inputs = &reduction.inputs;
+                let one: Vec<Reg> = inputs.iter().map(|input| self.input(*input, column)).collect();
+                let lane = if states[which].len() > 1 { half as usize * ELEMENTS + k } else { 0 };
+                self.add_where(*merging, inside, &states[which][lane], &one);
             }
+            let Some(weighted) = weighted else { continue };
+            let weight = self.value(weighted.weight);
+            weights[which].push((weight, element.unrounded(weight), inside));
+        }
+        for (which, weights) in weights.iter().enumerate() {
             for (k, pair) in weights.chunks(2).enumerate() {
                 // The fragment of a left factor has both rows for eight columns, then for eight more.
-                let to = state.weights[half as usize][k * 2 + which];
-                let [low, high] = [pair[0], pair[1]].map(|w| self.b().convert(Rounding::Exact, Type::U32, Type::U16, w));
-                let high = self.b().op2(Opcode::Shl, Type::B32, high, 16);
-                self.b().op_to(to, Opcode::Or, Type::B32, &[high.into(), low.into()]);
+                self.pack(code, state.weights[half as usize][k * 2 + which], [pair[0], pair[1]]);
             }
         }
+    }
+
+    /// Packs two weights, given also before they were rounded, if they are in bounds.
+    fn pack(&mut self, code: &InSweeps<'_>, to: Reg, pair: [(Reg, Option<Reg>, Option<Reg>); 2]) {
+        let in_bounds = |e: &mut Self, ty, reg, inside: Option<Reg>| {
+            inside.map_or(reg, |inside| e.b().select(ty, reg, 0, inside))
+        };
+        if let [(_, Some(low), inside_low), (_, Some(high), inside_high)] = pair {
+            let pair = [(low, inside_low), (high, inside_high)];
+            let pair = pair.map(|(reg, inside)| in_bounds(self, Type::B32, reg, inside));
+            return self.b().convert_pair_to(to, code.ty, pair);
+        }
+        let [low, high] = pair.map(|(reg, _, inside)| {
+            let wide = self.b().convert(Rounding::Exact, Type::U32, Type::U16, reg);
+            in_bounds(self, Type::B32, wide, inside)
+        });
+        let high = self.b().op2(Opcode::Shl, Type::B32, high, 16);
+        self.b().op_to(to, Opcode::Or, Type::B32, &[high.into(), low.into()]);
+    }
+
+    /// Runs the statements up to the last one that divides without branches, for all elements.
+    /// Returns the others.
+    fn divide_first<'w>(
+        &mut self,
+        code: &InSweeps<'_>,
+        (sweep, weighted): (&'w Sweep<'_>, Option<&Weighted<'_>>),
+        rows: &[ThreadRow; 2],
+        elements: Vec<Element>,
+    ) -> (Vec<Element>, &'w [&'w Statement]) {
+        let all = sweep.elements.as_slice();
+        let copied = |statement: &Statement| vec![statement.clone()];
+        let last = all.iter().rposition(|s| divides(self.program, &copied(s), &|v| self.dtype(v)));
+        let (first, rest) = all.split_at(last.map_or(0, |last| last + 1));
+        let repeats = first.iter().all(|statement| match statement {
+            Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => {
+                self.program.buffers[*buffer].role == Role::Scratch
+            }
+            Statement::Let { .. } => true,
+            _ => false,
+        });
+        if first.is_empty() || !repeats {
+            return (elements, all);
+        }
+        let mut used: BTreeSet<ValueId> = sweep.reductions.iter().flat_map(|r| r.values()).collect();
+        used.extend(weighted.map(|weighted| weighted.weight));
+        rest.iter().for_each(|s| visit::for_each_use(s, &mut |value| _ = used.insert(value)));
+        let mut made = vec![];
+        let run = |e: &mut Self, element: &Element| {
+            let mut element = element.clone();
+            e.run_element(code, &rows[element.which], &mut element, first);
+            let define = |s: &&Statement| if let Statement::Let { value, .. } = s { Some(*value) } else { None };
+            let kept = first.iter().filter_map(define).filter(|value| used.contains(value));
+            element.values = kept.map(|value| (value, e.value(value))).collect();
+            element
+        };
+        let valid = self.with_fast_division(|e| {
+            for element in &elements {
+                let mut element = run(e, element);
+                // Variables, so that the slow path can replace them.
+                element.each_register(|reg| *reg = e.b().copy(*reg));
+                made.push(element);
+            }
+        });
+        let wrong = self.b().op(Opcode::Not, Type::Pred, &[valid.into()]);
+        self.when(wrong, |e| {
+            for (element, made) in elements.iter().zip(&mut made) {
+                let mut exact = vec![];
+                run(e, element).each_register(|reg| exact.push(*reg));
+                let mut exact = exact.into_iter();
+                made.each_register(|reg| exact.next().into_iter().for_each(|from| e.b().assign(*reg, from)));
+            }
+        });
+        (made, rest)
+    }
+
+    /// Runs statements of an element.
+    fn run_element(
+        &mut self,
+        code: &InSweeps<'_>,
+        row: &ThreadRow,
+        element: &mut Element,
+        statements: &[&Statement],
+    ) {
+        self.enter_row(code, row);
+        code.sweeps.columns.1.iter().for_each(|index| self.bind(*index, element.column));
+        self.define(code.sweeps.scores.result, element.score);
+        element.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
+        let valid = element.inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
+        self.element(statements, &mut element.scratch, valid);
     }
 
     /// The input of a reduction, as part of a state.
@@ -542,26 +706,32 @@ impl Emitter<'_> {
         number(self.b(), value)
     }
 
-    /// Runs the statements of an element. What they keep in scratch stays in registers.
-    fn element(&mut self, statements: &[&Statement], valid: Option<Reg>) {
-        let mut scratch: BTreeMap<BufferId, Reg> = BTreeMap::new();
+    /// Runs statements of an element. What they keep in scratch stays in registers.
+    fn element(&mut self, statements: &[&Statement], scratch: &mut BTreeMap<Kept, Reg>, valid: Option<Reg>) {
         let program = self.program;
         let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
         for statement in statements {
             match statement {
-                Statement::Let { value, op: Op::Load { buffer, .. } } if let Some(reg) = scratch.get(buffer) => {
-                    self.define(*value, *reg);
+                Statement::Let { value, op: Op::Load { buffer, .. } } if is_scratch(buffer) => {
+                    let reg = scratch[&Kept::Element(*buffer)];
+                    self.define(*value, reg);
+                    continue;
                 }
                 Statement::Store { buffer, value, .. } if is_scratch(buffer) => {
-                    scratch.insert(*buffer, self.value(*value));
+                    scratch.insert(Kept::Element(*buffer), self.value(*value));
+                    continue;
                 }
-                _ => {
-                    let make = |e: &mut Self| e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement));
-                    match valid {
-                        Some(valid) => self.masked(valid, make),
-                        None => make(self),
-                    }
-                }
+                _ => {}
+            }
+            let make = |e: &mut Self| e.in_exec_scope(ExecScope::Thread, |e| e.statement(statement));
+            match valid {
+                Some(valid) => self.masked(valid, make),
+                None => make(self),
+            }
+            if let Statement::Let { value, op: Op::Cast(Dtype::F16 | Dtype::Bf16, from) } = statement
+                && self.dtype(*from) == Dtype::F32
+            {
+                scratch.insert(Kept::Unrounded(self.value(*value)), self.value(*from));
             }
         }
     }
@@ -612,7 +782,7 @@ impl Emitter<'_> {
                 indices.iter().for_each(|index| self.bind(*index, column));
                 self.define(product.result, state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2]);
                 let valid = self.b().op2(Opcode::And, Type::Pred, inside, row.valid);
-                self.element(after, Some(valid));
+                self.element(after, &mut BTreeMap::new(), Some(valid));
             }
         }
     }

@@ -136,11 +136,6 @@ impl<'l> Sweeps<'l> {
             weighted,
         })
     }
-
-    /// Whether a reduction takes its elements in an order by lanes.
-    pub fn goes_by_lanes(&self) -> bool {
-        self.sweeps.iter().flat_map(|sweep| &sweep.reductions).any(|r| r.order == Order::Lanes)
-    }
 }
 
 fn is_scratch(program: &Program, buffer: BufferId) -> bool {

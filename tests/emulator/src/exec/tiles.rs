@@ -154,7 +154,7 @@ impl Run<'_, '_> {
         }
         let accumulate = self.warp.condition(accumulate, u32::MAX)?;
         // Products may follow one another into the same registers.
-        let follows = self.warp.products.waiting.last().is_some_and(|product| product.sums == sums);
+        let follows = self.warp.products.waiting.iter().any(|product| product.sums == sums);
         if accumulate != 0 && !follows {
             sums.iter().try_for_each(|reg| self.warp.need(*reg, accumulate))?;
         }
