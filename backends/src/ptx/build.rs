@@ -276,6 +276,11 @@ impl Builder {
         to
     }
 
+    /// Suspends the thread for about as many nanoseconds.
+    pub(super) fn sleep(&mut self, time: u32) {
+        self.push(Op::Sleep { time });
+    }
+
     /// Starts to copy a box of a tensor to shared memory.
     pub(super) fn copy_box(&mut self, to: Address, map: Reg, from: Vec<Reg>, arrivals: Address) {
         self.push(Op::CopyBox { to, map, from, arrivals });

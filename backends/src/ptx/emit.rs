@@ -621,7 +621,7 @@ impl<'a> Emitter<'a> {
             }
             Op::Binary(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));
-                match (op, self.scope.dtypes[*a], self.fast_division) {
+                match (op, self.scope.dtypes[*a], &mut self.fast_division) {
                     (BinaryOp::Div, Dtype::F32, Some(fast_division)) => {
                         fast_division.quotient(&mut self.builder, self.masks.valid, x, y)
                     }

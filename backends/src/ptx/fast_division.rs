@@ -42,12 +42,14 @@ pub(super) struct FastDivision {
     greatest: Reg,
     /// 0, or NaN if a result was infinite or NaN: `result * 0 + finite` keeps track of that.
     finite: Reg,
+    /// The last divisor, if its range is accumulated: elements may have one in common.
+    divisor: Option<Reg>,
 }
 
 impl FastDivision {
     fn new(b: &mut Builder) -> FastDivision {
         let [least, greatest, finite] = [GREATEST, float(0.0), float(0.0)].map(|first| b.mov(Type::F32, first));
-        FastDivision { least, greatest, finite }
+        FastDivision { least, greatest, finite, divisor: None }
     }
 
     /// Whether all results so far are correct.
@@ -59,7 +61,7 @@ impl FastDivision {
         b.op2(Opcode::And, Type::Pred, both, finite)
     }
 
-    pub(super) fn quotient(self, b: &mut Builder, valid: Option<Reg>, x: Reg, y: Reg) -> Reg {
+    pub(super) fn quotient(&mut self, b: &mut Builder, valid: Option<Reg>, x: Reg, y: Reg) -> Reg {
         // A Newton step refines 1 / y, then the exact residual `x - y * quotient` corrects the
         // quotient.
         let minus = b.op(Opcode::Neg, Type::F32, &[y.into()]);
@@ -69,7 +71,12 @@ impl FastDivision {
         let quotient = b.op2(Opcode::MulRn, Type::F32, x, inverse);
         let rest = fma(b, minus, quotient, x);
         let quotient = fma(b, rest, inverse, quotient);
-        self.record(b, valid, &[(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)], quotient);
+        let operands = [(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)];
+        let known = self.divisor == Some(y);
+        self.record(b, valid, &operands[..if known { 1 } else { 2 }], quotient);
+        if valid.is_none() {
+            self.divisor = Some(y);
+        }
         quotient
     }
 

@@ -288,6 +288,8 @@ pub enum Op {
     /// `mbarrier.try_wait.parity.shared::cta.b64 to, [at], parity`: waits a while, and says
     /// whether the phase with this parity has ended.
     TryWait { to: Reg, at: Address, parity: Reg },
+    /// `nanosleep.u32 time`: suspends the thread for about as many nanoseconds.
+    Sleep { time: u32 },
     /// `cp.async.bulk.tensor`: copies a box of a tensor to shared memory. Its bytes arrive at a
     /// barrier.
     CopyBox { to: Address, map: Reg, from: Vec<Reg>, arrivals: Address },
@@ -431,6 +433,7 @@ impl Inst {
             | Op::FenceTiles
             | Op::FenceArrivals
             | Op::SetRegisters { .. }
+            | Op::Sleep { .. }
             | Op::FenceProducts
             | Op::GroupProducts
             | Op::AwaitProducts { .. }

@@ -137,6 +137,7 @@ impl Display for Op {
                 write!(f, "mbarrier.init.shared::cta.b64 {}, {count}", In(Space::Shared, at))
             }
             Op::FenceArrivals => f.write_str("fence.mbarrier_init.release.cluster"),
+            Op::Sleep { time } => write!(f, "nanosleep.u32 {time}"),
             Op::SetRegisters { more, count } => {
                 write!(f, "setmaxnreg.{}.sync.aligned.u32 {count}", if *more { "inc" } else { "dec" })
             }

@@ -10,6 +10,8 @@ use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Special, Type};
 /// The bytes of a stage's two barriers, and where the second one is.
 pub(super) const BARRIERS: i64 = 16;
 const FREE: i64 = 8;
+/// How long the thread that fills stages sleeps between two looks at one that is not free.
+const NAP: u32 = 64;
 
 /// A ring of stages in memory.
 #[derive(Clone, Copy)]
@@ -78,17 +80,20 @@ impl Emitter<'_> {
         let [full, free] = self.barriers(stages, turn);
         // Stages are free at first: the phase before the first one counts as ended.
         let before = self.b().op2(Opcode::Xor, Type::B32, turn.parity, 1);
-        self.await_phase(free, before);
+        // The stages after it are full, so there is time. Until then the thread leaves the cycles of
+        // its scheduler to others.
+        self.while_(|e| e.is_under_way(free, before), |e| e.b().sleep(NAP));
         self.b().arrive_expecting(full, u32::try_from(stages.ring.stage()).expect("a small number"));
         (self.stage(stages, turn), full)
     }
 
     /// Waits for the end of the phase with a parity.
     pub(super) fn await_phase(&mut self, at: Address, parity: Reg) {
-        let waits = |e: &mut Self| {
-            let ended = e.b().try_wait(at, parity);
-            e.b().op(Opcode::Not, Type::Pred, &[ended.into()])
-        };
-        self.while_(waits, |_| {});
+        self.while_(|e| e.is_under_way(at, parity), |_| {});
+    }
+
+    fn is_under_way(&mut self, at: Address, parity: Reg) -> Reg {
+        let ended = self.b().try_wait(at, parity);
+        self.b().op(Opcode::Not, Type::Pred, &[ended.into()])
     }
 }
