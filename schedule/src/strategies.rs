@@ -85,7 +85,13 @@ pub fn strategies(scheduled: &mut Scheduled, choice: &mut Choice) {
 fn parallel(part: &Part) -> Option<&Loop> {
     let runs = match &part.run {
         Run::Ranges | Run::Transpose(_) | Run::Strips { .. } => true,
-        Run::Whole | Run::Chunks { .. } | Run::Blocks { .. } | Run::HandOff(_) | Run::Relay(_) | Run::Tiles(_) | Run::Sweeps => false,
+        Run::Whole
+        | Run::Chunks { .. }
+        | Run::Blocks { .. }
+        | Run::HandOff(_)
+        | Run::Relay(_)
+        | Run::Tiles(_)
+        | Run::Sweeps => false,
     };
     let (_, last) = part.root().filter(|_| runs)?;
     if let Statement::Loop(l) = last { Some(l) } else { None }

@@ -15,7 +15,7 @@ use crate::forward::is_scratch;
 
 /// Adds the parts that run in sweeps, each before the others of its kernel.
 pub fn sweeps(scheduled: &mut Scheduled, planned: &Program, choice: &mut Choice) {
-    if !scheduled.machine.sweeps {
+    if scheduled.machine.sweeps.is_none() {
         return;
     }
     let mut seen = BTreeSet::new();
@@ -29,9 +29,7 @@ pub fn sweeps(scheduled: &mut Scheduled, planned: &Program, choice: &mut Choice)
 
 fn runs_in_sweeps(program: &Program, kernel: &Kernel) -> bool {
     let Some((Statement::Loop(l), before)) = kernel.body.split_last() else { return false };
-    l.kind == LoopKind::Parallel
-        && before.iter().all(is_scalar)
-        && Sweeps::of(program, &kernel.values, l).is_some()
+    l.kind == LoopKind::Parallel && before.iter().all(is_scalar) && Sweeps::of(program, &kernel.values, l).is_some()
 }
 
 /// The part, with scratch of its own.

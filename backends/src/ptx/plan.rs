@@ -236,12 +236,7 @@ impl<'p> Layout<'p> {
     }
 
     /// The launch of a kernel, with memory for its scratch; `None` if it has no iterations.
-    fn launch(
-        &mut self,
-        kernel: &'p Kernel,
-        variant: &'p Variant,
-        facts: Facts,
-    ) -> Result<Option<Planned>, CallError> {
+    fn launch(&mut self, kernel: &'p Kernel, variant: &'p Variant, facts: Facts) -> Result<Option<Planned>, CallError> {
         let Layout { program, binding, memory, buffers, in_tree: places, counters } = self;
         let value = |size: &Size| binding.number(size);
         let blocks = variant.blocks(&value, kernel.runs_anyway, facts);

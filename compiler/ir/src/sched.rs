@@ -38,7 +38,7 @@ use crate::order::BLOCK;
 use crate::{Dtype, Size, visit};
 
 pub use form::{Form, Forms, LoopForm};
-pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Radix, Scans};
+pub use machine::{Columns, Contractions, Gpu, Keyed, Machine, Radix, Scans, SweepSizes};
 pub use query::{
     LEVELS, STATE, Shared, chunks_together, divides, ends_in_last_block, extreme, in_lanes, is_flat, is_scalar,
     may_repeat, prefixes_in_chunks, reduction_bytes, reductions_bytes, register_bytes, single_prefixes, tile_columns,

@@ -4,7 +4,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::nest::{Extent, Statement};
 use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
 use ir::rewrite::for_each_affine_mut;
-use ir::sched::{Part, Run, Scheduled, is_scalar};
+use ir::sched::{Part, Run, Scheduled, SweepSizes, is_scalar};
 use ir::{Arithmetic, Size};
 
 use super::forms::forms;
@@ -57,11 +57,18 @@ impl Report {
             let no_names = SecondaryMap::new();
             let (nest, indices) = nests::lines_and_indices(&program, &kernel, &self.sizes, &no_names, arithmetic);
             let last = if part.last.is_some() { ", by the last block of the part before" } else { "" };
+            let last = if scheduled.is_replaced(part) { ", where sweeps do not fit" } else { last };
             let how = runs.then(|| how(&part.run) + last);
             let (mut found, mut refused) = (vec![], vec![]);
             if runs {
                 (found, refused) = forms(part, &indices);
                 found.extend(ways(part, &known));
+                let sizes = scheduled.machine.sweeps.filter(|_| part.run == Run::Sweeps);
+                found.extend(sizes.map(|SweepSizes { fewest, widest }| {
+                    format!(
+                        "{fewest} rows and more, at most {widest} indices summed over and {widest} results of a row"
+                    )
+                }));
                 refused.extend(refusals(part));
             }
             parts.push(PartReport { kernel: of(part), part: (before, count), how, ways: found, refused, nest });

@@ -40,9 +40,13 @@ impl<'p> Machine<'p, '_> {
             return self.laid_out(l, variant);
         }
         match &part.run {
-            Run::Whole | Run::Ranges | Run::Transpose(_) | Run::Strips { .. } | Run::HandOff(_) | Run::Relay(_) | Run::Sweeps => {
-                self.block(body)
-            }
+            Run::Whole
+            | Run::Ranges
+            | Run::Transpose(_)
+            | Run::Strips { .. }
+            | Run::HandOff(_)
+            | Run::Relay(_)
+            | Run::Sweeps => self.block(body),
             Run::Chunks { results } => {
                 let Some((Statement::Loop(l), before)) = body.split_last() else { return Ok(()) };
                 self.block(before)?;

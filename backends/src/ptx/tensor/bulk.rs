@@ -185,11 +185,8 @@ impl Emitter<'_> {
         let (thread, warp) = (self.special(Special::Tid), self.warp());
         let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
         let leads = self.b().set(Comparison::Eq, Type::S64, lane, 0);
-        let staged = self.b().op(
-            Opcode::Mad,
-            Type::S64,
-            &[warp.into(), (STAGED.rows * STAGED.pitch).into(), staged.into()],
-        );
+        let staged =
+            self.b().op(Opcode::Mad, Type::S64, &[warp.into(), (STAGED.rows * STAGED.pitch).into(), staged.into()]);
         let row = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
         self.for_each_tile(grid, |e, sides, inner| {
             e.clear(&products);

@@ -16,7 +16,8 @@ mod wgmma;
 
 use ir::build::Values;
 use ir::groups::Groups;
-use ir::nest::{Contraction, Op, Program, Prologue, Statement, ValueId};
+use ir::nest::{Contraction, Program, ValueId};
+use ir::sched::narrow;
 use ir::{Dtype, Size};
 
 use super::build::Control;
@@ -183,16 +184,6 @@ impl TensorUnits {
     fn depth(&self) -> i64 {
         self.ring().depth / self.width()
     }
-}
-
-/// The 16-bit float value of a factor, possibly before its conversion to `f32`.
-fn narrow(values: &Values, prologue: &Prologue) -> Option<(ValueId, Dtype)> {
-    let found = prologue.body.iter().find_map(|statement| {
-        let Statement::Let { value, op: Op::Cast(Dtype::F32, from) } = statement else { return None };
-        Some(*from).filter(|_| *value == prologue.value)
-    });
-    let taken = found.unwrap_or(prologue.value);
-    Some((taken, values[taken])).filter(|(_, dtype)| matches!(dtype, Dtype::F16 | Dtype::Bf16))
 }
 
 /// Which of the two factors.

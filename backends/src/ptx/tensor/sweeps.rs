@@ -14,7 +14,7 @@ use ir::groups::Groups;
 use ir::merging::Merging;
 use ir::nest::{BufferId, Input, Loop, Op, Program, Reduction, Role, Statement, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
-use ir::sched::{Part, Sweep, Sweeps, Weighted, divides, narrow};
+use ir::sched::{Machine, Part, Sweep, SweepSizes, Sweeps, Weighted, divides, narrow};
 use ir::{Dtype, Order, Scalar, Size, visit};
 
 use super::bulk::{COPY, FactorView, IN_ROW, MULTIPLY, TO_COPY, TO_MULTIPLY, WARP};
@@ -25,7 +25,9 @@ use crate::ptx::build::Control;
 use crate::ptx::contract::length;
 use crate::ptx::emit::{Argument, Emitter};
 use crate::ptx::fold::{Levels, MergingCode, assign, number, shuffled};
-use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, TileFactors, TileType, Type};
+use crate::ptx::inst::{
+    Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, TileFactors, TileType, Type,
+};
 use crate::ptx::scalar;
 use crate::ptx::state::ExecScope;
 
@@ -34,8 +36,6 @@ const ROWS: i64 = 128;
 const COLUMNS: i64 = LANES as i64;
 /// The columns that are multiplied at a time.
 const AT_ONCE: i64 = 64;
-/// With fewer rows, most of a block would have none.
-const FEWEST: i64 = 64;
 /// The stages for tiles of the right factors.
 const STAGES: i64 = 4;
 /// The elements of a row that a thread has at a time.
@@ -45,6 +45,8 @@ const ELEMENTS: usize = AT_ONCE as usize / 4;
 pub(in crate::ptx) struct InSweeps<'l> {
     sweeps: Sweeps<'l>,
     groups: Groups,
+    /// The least rows: with fewer, most of a block would have none.
+    fewest: i64,
     /// The most inner indices of the product, and the most results of the second one.
     width: i64,
     ty: TileType,
@@ -56,10 +58,12 @@ pub(in crate::ptx) struct InSweeps<'l> {
 impl<'l> InSweeps<'l> {
     /// The ways to run a part in sweeps.
     pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop) -> Vec<InSweeps<'l>> {
-        [IN_ROW, 2 * IN_ROW].into_iter().filter_map(|width| InSweeps::of(program, part, l, width)).collect()
+        let Some(SweepSizes { fewest, widest }) = Machine::PTX.sweeps else { return vec![] };
+        let widths = (1..).map(|boxes| boxes * IN_ROW).take_while(|width| *width <= widest);
+        widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width])).collect()
     }
 
-    fn of(program: &Program, part: &Part, l: &'l Loop, width: i64) -> Option<InSweeps<'l>> {
+    fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2]) -> Option<InSweeps<'l>> {
         let values = &part.kernel.values;
         let sweeps = Sweeps::of(program, values, l)?;
         let (row, _) = sweeps.row;
@@ -86,14 +90,14 @@ impl<'l> InSweeps<'l> {
             matrix = Some(view);
         }
         let ty = if dtype == Dtype::F16 { TileType::F16 } else { TileType::Bf16 };
-        let found = InSweeps { groups, width, ty, factors: [left, right], matrix, sweeps };
+        let found = InSweeps { groups, fewest, width, ty, factors: [left, right], matrix, sweeps };
         found.factors.iter().all(|factor| factor.deep).then_some(found)
     }
 
     /// The sizes that it is for: each at most the number next to it.
     pub(in crate::ptx) fn at_most(&self) -> Vec<(Size, i64)> {
         let (_, rows) = self.sweeps.row;
-        let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(FEWEST) - rows, 0)];
+        let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(self.fewest) - rows, 0)];
         at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.1.clone(), self.width)));
         at_most
     }
@@ -610,9 +614,8 @@ impl Emitter<'_> {
 
     /// Packs two weights, given also before they were rounded, if they are in bounds.
     fn pack(&mut self, code: &InSweeps<'_>, to: Reg, pair: [(Reg, Option<Reg>, Option<Reg>); 2]) {
-        let in_bounds = |e: &mut Self, ty, reg, inside: Option<Reg>| {
-            inside.map_or(reg, |inside| e.b().select(ty, reg, 0, inside))
-        };
+        let in_bounds =
+            |e: &mut Self, ty, reg, inside: Option<Reg>| inside.map_or(reg, |inside| e.b().select(ty, reg, 0, inside));
         if let [(_, Some(low), inside_low), (_, Some(high), inside_high)] = pair {
             let pair = [(low, inside_low), (high, inside_high)];
             let pair = pair.map(|(reg, inside)| in_bounds(self, Type::B32, reg, inside));
@@ -682,13 +685,7 @@ impl Emitter<'_> {
     }
 
     /// Runs statements of an element.
-    fn run_element(
-        &mut self,
-        code: &InSweeps<'_>,
-        row: &ThreadRow,
-        element: &mut Element,
-        statements: &[&Statement],
-    ) {
+    fn run_element(&mut self, code: &InSweeps<'_>, row: &ThreadRow, element: &mut Element, statements: &[&Statement]) {
         self.enter_row(code, row);
         code.sweeps.columns.1.iter().for_each(|index| self.bind(*index, element.column));
         self.define(code.sweeps.scores.result, element.score);
@@ -749,8 +746,7 @@ impl Emitter<'_> {
             let is_upper = self.b().set(Comparison::Ne, Type::S64, bit, 0);
             let by = u32::try_from(distance).unwrap_or(0);
             for state in &mut states {
-                let [above, below] =
-                    [Shuffle::Down, Shuffle::Up].map(|whose| shuffled(self.b(), state, whose, by));
+                let [above, below] = [Shuffle::Down, Shuffle::Up].map(|whose| shuffled(self.b(), state, whose, by));
                 let [lower, upper] = [(below, state.clone()), (state.clone(), above)].map(|(of_upper, of_lower)| {
                     let own = of_upper.iter().zip(&of_lower);
                     own.map(|(upper, lower)| self.either_of(*upper, *lower, is_upper)).collect::<Vec<Reg>>()

@@ -15,8 +15,8 @@ pub struct Machine {
     pub contractions: Contractions,
     /// The iterations of the shortest tile, if loops around contractions run in tiles.
     pub rows: Option<i64>,
-    /// Whether loops over rows of products may run in sweeps.
-    pub sweeps: bool,
+    /// Which loops over rows of products run in sweeps, if any do.
+    pub sweeps: Option<SweepSizes>,
     /// How long scans run.
     pub scans: Scans,
     /// How sums of columns run.
@@ -37,6 +37,15 @@ pub struct Machine {
     pub operations: Option<usize>,
     /// The units that strategies lay loops out on, if it is a GPU.
     pub gpu: Option<Gpu>,
+}
+
+/// The sizes of loops that run in sweeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepSizes {
+    /// The least number of rows.
+    pub fewest: i64,
+    /// The most indices that the product sums over, and the most results of a row.
+    pub widest: i64,
 }
 
 /// How rows are sorted by radix.
@@ -157,7 +166,7 @@ impl Machine {
         name: "cpu",
         contractions: Contractions { dtypes: &[Dtype::F32, Dtype::F64], nested: true, narrowest: None },
         rows: Some(28),
-        sweeps: false,
+        sweeps: None,
         scans: Scans::HandOff,
         columns: Columns::Tiles,
         chunks_blocks: true,
@@ -184,7 +193,7 @@ impl Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
         rows: None,
-        sweeps: true,
+        sweeps: Some(SweepSizes { fewest: 64, widest: 128 }),
         scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,

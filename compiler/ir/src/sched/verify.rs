@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Sweeps, Tail, Tiles,
-    Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
+    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Sweeps, Tail,
+    Tiles, Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -58,7 +58,7 @@ impl<'s> Checker<'s> {
             Run::Tiles(_) => machine.columns == Columns::Tiles,
             Run::HandOff(_) => machine.scans == Scans::HandOff,
             Run::Relay(_) => machine.scans == Scans::Relay,
-            Run::Sweeps => machine.sweeps,
+            Run::Sweeps => machine.sweeps.is_some(),
         };
         self.hold(fits, &format!("runs in a way that {} has not", machine.name))
     }
