@@ -41,7 +41,7 @@ impl Code {
         }
         gpu.enter()?;
         let loaded = match cache.filter(|_| !text.contains(WARP_GROUPS)) {
-            None => load_text(gpu, text),
+            None => load_text(text),
             Some(cache) => {
                 let key = Key::new(text, gpu.facts());
                 // A cached module may fail to load, for example after a downgrade of the driver:
@@ -103,15 +103,14 @@ impl Log {
     }
 }
 
-/// Has the driver assemble and load a text.
-fn load_text(gpu: &Gpu, text: &str) -> Result<sys::CUmodule, Error> {
+/// Has the driver assemble and load a text, in the current context.
+fn load_text(text: &str) -> Result<sys::CUmodule, Error> {
     let text = CString::new(text).map_err(|_| Error::Rejected("a zero byte".into()))?;
     let mut log = Log::new();
     let mut module = std::ptr::null_mut();
-    gpu.enter()?;
+    let (options, values) = (log.options.as_mut_ptr(), log.values.as_mut_ptr());
     // SAFETY: the text ends with a zero. There are as many options as values, of the types that the
     // driver's reference requires; it writes to the log and the values, which live longer.
-    let (options, values) = (log.options.as_mut_ptr(), log.values.as_mut_ptr());
     unsafe { sys::cuModuleLoadDataEx(&raw mut module, text.as_ptr().cast(), 2, options, values) }
         .result()
         .map_err(|error| log.error(error))?;
