@@ -1,7 +1,7 @@
-//! Lets loops over the rows of products run in sweeps (`ir::sched::Sweeps`), without memory for the
-//! products. What is left of their kernels, in other parts, runs where the target has no code for
-//! the sweeps, or at sizes that do not suit it. So this pass comes last, and begins with the kernels
-//! as they were planned.
+//! Lets loops over the rows of products run in sweeps (`ir::sched::Sweeps`), without memory for
+//! the products. The other parts of their kernels run where the target has no code for the sweeps,
+//! or at sizes that do not suit it. So this pass comes last, and begins with the kernels as they
+//! were planned.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,7 +26,7 @@ unsafe impl Sync for Code {}
 /// The size of the driver's error log in bytes.
 const LOG: usize = 8192;
 
-/// What texts say whose kernels multiply by warp groups. The driver gives machine code to keep only
+/// Texts whose kernels multiply by warp groups say this. The driver gives machine code to keep only
 /// of what may be linked, and where other code might call a kernel, products wait for each other.
 /// So these texts are not assembled to be kept in our cache; the driver has one of its own.
 const WARP_GROUPS: &str = "wgmma.";

@@ -1,6 +1,6 @@
 //! Stages of shared memory that one thread fills by bulk copies, and warps empty. Each has two
-//! arrival barriers: `full`, where the bytes of its tiles arrive, and `free`, where the warps arrive
-//! that are done with them.
+//! arrival barriers: `full`, where the bytes of its tiles arrive, and `free`, where the warps
+//! arrive that are done with them.
 
 use super::pipeline::Ring;
 use crate::ptx::build::Control;
@@ -80,8 +80,8 @@ impl Emitter<'_> {
         let [full, free] = self.barriers(stages, turn);
         // Stages are free at first: the phase before the first one counts as ended.
         let before = self.b().op2(Opcode::Xor, Type::B32, turn.parity, 1);
-        // The stages after it are full, so there is time. Until then the thread leaves the cycles of
-        // its scheduler to others.
+        // The stages after it are full, so there is time. Until then the thread leaves the cycles
+        // of its scheduler to others.
         self.while_(|e| e.is_under_way(free, before), |e| e.b().sleep(NAP));
         self.b().arrive_expecting(full, u32::try_from(stages.ring.stage()).expect("a small number"));
         (self.stage(stages, turn), full)

@@ -146,7 +146,7 @@ fn first_product(body: &[Statement]) -> Option<(usize, &Contraction)> {
     body.iter().enumerate().find_map(|(at, s)| if let Statement::Contract(c) = s { Some((at, c)) } else { None })
 }
 
-/// What is known of the statements so far.
+/// The analysis of the statements so far.
 struct Finder<'p, 'l> {
     program: &'p Program,
     values: &'p Values,
@@ -185,7 +185,7 @@ impl<'l> Finder<'_, 'l> {
         let mut ready = 0;
         let mut known = true;
         visit::for_each_use(statement, &mut |value| {
-            // What is not from this loop is there before.
+            // Values from outside of the loop are there before.
             ready = ready.max(self.ready.get(&value).copied().unwrap_or(0));
         });
         let own = |at: &[Subscript]| index.is_some_and(|index| at == [Subscript::Affine(Affine::index(index))]);
