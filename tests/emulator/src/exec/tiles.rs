@@ -188,8 +188,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The elements of the 16 rows of a left factor, row by row. A lane has pairs of two rows, eight
-    /// apart, first of the lower inner indices.
+    /// The elements of the 16 rows of a left factor, row by row. A lane has pairs of two rows,
+    /// eight apart, first of the lower inner indices.
     fn fragments(&mut self, regs: [Reg; 4]) -> Result<Vec<u64>, Stop> {
         let mut elements = vec![0; (ROWS * DEPTH) as usize];
         for (number, reg) in (0..).zip(regs) {
