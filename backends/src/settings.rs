@@ -9,7 +9,8 @@ pub enum Math {
     #[default]
     Exact,
     /// Contractions round their `f32` factors to TF32 (11 significant bits), so that tensor cores
-    /// can multiply them.
+    /// can multiply them. Loops over rows of products in 16-bit floats add up in any order, and
+    /// take the device's exponential.
     Fast,
 }
 

@@ -230,7 +230,7 @@ pub enum MathName {
     /// The same bits everywhere
     #[default]
     Exact,
-    /// On GPUs, drop the lower bits of the factors of matrix products in f32
+    /// On GPUs, drop lower bits of matrix products in f32, and of attention in 16-bit floats
     Fast,
 }
 

@@ -300,7 +300,7 @@ fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Va
     }
     variants.push(match (&part.run, part.root()) {
         (Run::Relay(relay), _) => in_chunks(program, part, relay, name.to_owned()),
-        (Run::Sweeps, Some((before, Statement::Loop(l)))) => return swept(program, part, (before, l), name),
+        (Run::Sweeps, Some((before, Statement::Loop(l)))) => return swept(program, part, (before, l), math, name),
         (_, Some((before, Statement::Contract(c)))) => {
             return contracted(program, part, (before, c), math, name);
         }
@@ -364,8 +364,14 @@ fn contracted(
 }
 
 /// A part in sweeps.
-fn swept(program: &Program, part: &Part, (before, l): (&[Statement], &Loop), name: &str) -> Vec<Variant> {
-    let variants = InSweeps::all(program, part, l).into_iter().map(|code| {
+fn swept(
+    program: &Program,
+    part: &Part,
+    (before, l): (&[Statement], &Loop),
+    math: Math,
+    name: &str,
+) -> Vec<Variant> {
+    let variants = InSweeps::all(program, part, l, math).into_iter().map(|code| {
         let mut e = Emitter::new(program, part, InSweeps::threads(), ScratchScope::Thread);
         e.block(before);
         e.in_sweeps(&code);

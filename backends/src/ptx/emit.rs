@@ -11,7 +11,7 @@ use ir::nest::{
 };
 use ir::rewrite::Inside;
 use ir::sched::{Part, Shared};
-use ir::{Affine, BinaryOp, Dtype, Monoid, Size, UnaryOp, visit};
+use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::columns::{Strip, StripShape};
@@ -80,6 +80,8 @@ pub(super) struct Emitter<'a> {
     /// The staging buffer in shared memory for the part of the row that does not fit into
     /// registers.
     pub(super) staging: Option<StagingBuffer>,
+    /// Whether exponentials are approximations by the device.
+    pub(super) fast_exp: bool,
     /// While code divides without branches: the ranges of operands seen so far.
     pub(super) fast_division: Option<FastDivision>,
     /// The stores of unrolled iterations that are deferred until the loads of later ones have been
@@ -142,6 +144,7 @@ impl<'a> Emitter<'a> {
             scans: Scans::default(),
             row: None,
             staging: None,
+            fast_exp: false,
             fast_division: None,
             deferred: None,
             strip_shape: None,
@@ -661,6 +664,11 @@ impl<'a> Emitter<'a> {
         let program = self.program;
         let function = &program.functions[function];
         let arguments: Vec<Reg> = arguments.iter().map(|v| self.value(*v)).collect();
+        if self.fast_exp && function.math == MathFn::Exp && function.values[function.result] == Dtype::F32 {
+            let log2_e = Operand::F32(std::f32::consts::LOG2_E.to_bits());
+            let power = self.builder.op(Opcode::MulRn, Type::F32, &[arguments[0].into(), log2_e]);
+            return self.builder.op(Opcode::Exp2Near, Type::F32, &[power.into()]);
+        }
         let inner = Scope { dtypes: &function.values, values: SecondaryMap::new() };
         let outer = std::mem::replace(&mut self.scope, inner);
         for (parameter, argument) in function.params.iter().zip(arguments) {

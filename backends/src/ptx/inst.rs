@@ -69,12 +69,12 @@ impl Type {
 named! {
     /// Instructions of the form `name.type to, from...`. Float arithmetic always names its
     /// rounding, because the assembler may otherwise contract `mul` and `add` into `fma`. The
-    /// approximations are only used as starting points by `fast_division`.
+    /// approximations are starting points of `fast_division`, and used under [`Math::Fast`](super::Math).
     Opcode {
         Mov = "mov", Add = "add", Sub = "sub", Mul = "mul.lo", MulWide = "mul.wide", Mad = "mad.lo", Div = "div", Rem = "rem",
         Min = "min", Max = "max", Neg = "neg", Abs = "abs", And = "and", Or = "or", Xor = "xor", Not = "not", Shl = "shl", Shr = "shr",
         Brev = "brev", Popc = "popc", AddRn = "add.rn", SubRn = "sub.rn", MulRn = "mul.rn", DivRn = "div.rn", SqrtRn = "sqrt.rn", FmaRn = "fma.rn",
-        RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
+        RcpNear = "rcp.approx.ftz", RsqrtNear = "rsqrt.approx.ftz", Exp2Near = "ex2.approx.ftz", MinNan = "min.NaN", MaxNan = "max.NaN", Selp = "selp",
         Mapa = "mapa.shared::cluster",
         /// The generic address of a parameter.
         Cvta = "cvta.param",

@@ -71,9 +71,9 @@ fn array(dtype: Dtype, shape: &[usize], seed: usize) -> Array {
     array
 }
 
-fn run(scheduled: &Scheduled, inputs: &[Array], seed: u64) -> Vec<Array> {
+fn run(scheduled: &Scheduled, math: Math, inputs: &[Array]) -> Vec<Array> {
     let refs: Vec<_> = inputs.iter().map(Array::as_ref).collect();
-    let mut runner = Runner::new(Module::compile(scheduled).unwrap(), Emulated::of(seed, Target::Sm90a), None);
+    let mut runner = Runner::new(Module::compile_with(scheduled, math).unwrap(), Emulated::of(6, Target::Sm90a), None);
     let mut outputs = run_scheduled(scheduled, &refs).unwrap();
     let mut views: Vec<_> = outputs.iter_mut().map(Array::as_mut).collect();
     runner.call(&refs, &mut views, None).unwrap_or_else(|error| panic!("{error}"));
@@ -104,7 +104,7 @@ fn bits_stay() {
             let parts = in_parts(&whole);
             for [b, s, t, d, e] in SIZES {
                 let inputs = [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
-                let [one, other] = [&whole, &parts].map(|scheduled| run(scheduled, &inputs, 6));
+                let [one, other] = [&whole, &parts].map(|scheduled| run(scheduled, Math::Exact, &inputs));
                 for (one, other) in one.iter().zip(&other) {
                     assert_eq!(one.bytes(), other.bytes(), "{name}, {text}, {b} x {s} x {t} x {d} x {e}");
                 }
@@ -137,4 +137,37 @@ fn other_sizes_run_in_parts() {
         assert!(launches(facts, s, d, e) > 1, "{s} x {d} x {e}");
     }
     assert!(launches(Facts { target: Target::Sm90, ..facts }, 64, 128, 128) > 1);
+}
+
+/// Weights under [`Math::Fast`] are within the bound that `docs/gpu.md` gives: exponentials of
+/// numbers that are `u` below 0, divided by their sum.
+#[test]
+fn fast_weights() {
+    let [s, t, d] = [70, 300, 24];
+    let inputs = [[1, s, d], [1, t, d], [1, t, 8]].map(|shape| array(Dtype::Bf16, &shape, shape[1]));
+    let whole = scheduled("weights", "bf16");
+    let [exact, fast] = [Math::Exact, Math::Fast].map(|math| run(&whole, math, &inputs));
+    assert_ne!(exact[0].bytes(), fast[0].bytes());
+    for k in 0..exact[0].len() {
+        let [exact, fast] = [&exact[0], &fast[0]].map(|array| number(array, k));
+        let row: f64 = (0..t).map(|j| exact_of(&inputs, k / t, j)).fold(f64::MIN, f64::max);
+        let below = row - exact_of(&inputs, k / t, k % t);
+        let bound = ((2.0 * below + 8.0) + t as f64) * f64::from(f32::EPSILON);
+        assert!((exact - fast).abs() <= bound * exact + f64::from(f32::MIN_POSITIVE), "{k}: {exact}, {fast}");
+    }
+}
+
+fn number(array: &Array, at: usize) -> f64 {
+    match array.get(at) {
+        Some(Scalar::Bf16(x)) => x.to_f64(),
+        Some(Scalar::F32(x)) => x.into(),
+        _ => panic!("an element of these types"),
+    }
+}
+
+/// The score of `weights`.
+fn exact_of(inputs: &[Array], i: usize, j: usize) -> f64 {
+    let at = |array: &Array, row: usize, column: usize| number(array, row * array.shape()[2] + column);
+    let products = (0..inputs[0].shape()[2]).map(|c| at(&inputs[0], i, c) * at(&inputs[1], j, c));
+    products.sum::<f64>() + at(&inputs[2], j, 0)
 }

@@ -28,7 +28,7 @@ use crate::ptx::contract::length;
 use crate::ptx::emit::{Argument, Emitter};
 use crate::ptx::fold::{Levels, MergingCode, assign, shuffled};
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, TileFactors, TileType, Type};
-use crate::ptx::scalar;
+use crate::ptx::{Math, scalar};
 use crate::ptx::state::ExecScope;
 
 /// The rows of a block, and the columns of a tile.
@@ -40,6 +40,8 @@ const AT_ONCE: i64 = 64;
 const STAGES: i64 = 4;
 /// The elements of a row that a thread has at a time.
 const ELEMENTS: usize = AT_ONCE as usize / 4;
+/// The states of a sum whose order is free, so that additions need not wait for each other.
+const IN_ANY_ORDER: usize = 4;
 
 /// The code for a loop in sweeps.
 pub(in crate::ptx) struct InSweeps<'l> {
@@ -50,6 +52,7 @@ pub(in crate::ptx) struct InSweeps<'l> {
     /// The most inner indices of the product, and the most results of the second one.
     width: i64,
     ty: TileType,
+    math: Math,
     /// The factors of the product, and the matrix of the second one.
     factors: [FactorView; 2],
     matrix: Option<FactorView>,
@@ -57,10 +60,11 @@ pub(in crate::ptx) struct InSweeps<'l> {
 
 impl<'l> InSweeps<'l> {
     /// The ways to run a part in sweeps.
-    pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop) -> Vec<InSweeps<'l>> {
+    pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop, math: Math) -> Vec<InSweeps<'l>> {
         let Some(SweepSizes { fewest, widest }) = Machine::PTX.sweeps else { return vec![] };
         let widths = (1..).map(|boxes| boxes * IN_ROW).take_while(|width| *width <= widest);
-        widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width])).collect()
+        let all = widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width]));
+        all.map(|code| InSweeps { math, ..code }).collect()
     }
 
     fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2]) -> Option<InSweeps<'l>> {
@@ -90,7 +94,7 @@ impl<'l> InSweeps<'l> {
             matrix = Some(view);
         }
         let ty = if dtype == Dtype::F16 { TileType::F16 } else { TileType::Bf16 };
-        let found = InSweeps { groups, fewest, width, ty, factors: [left, right], matrix, sweeps };
+        let found = InSweeps { groups, fewest, width, ty, math: Math::Exact, factors: [left, right], matrix, sweeps };
         found.factors.iter().all(|factor| factor.deep).then_some(found)
     }
 
@@ -197,6 +201,7 @@ impl Emitter<'_> {
     /// Runs the rows of this block in sweeps.
     pub(in crate::ptx) fn in_sweeps(&mut self, code: &InSweeps<'_>) {
         self.mapping.resident = Some(1);
+        self.fast_exp = code.math == Math::Fast;
         let (ring, row_ring) = (code.ring(STAGES), code.ring(1));
         let base = self.ring_base(ring);
         let rows_base = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
@@ -375,8 +380,12 @@ impl Emitter<'_> {
             .iter()
             .map(|reduction| {
                 let merging = Merging::of(self.dtypes(), reduction);
-                let by_lanes = reduction.order == Order::Lanes;
-                let lanes = if by_lanes { LANES / 4 } else { 1 };
+                let by_lanes = reduction.order == Order::Lanes && code.math == Math::Exact;
+                let lanes = match reduction.order {
+                    Order::Lanes if by_lanes => LANES / 4,
+                    Order::Lanes => IN_ANY_ORDER,
+                    _ => 1,
+                };
                 let states = [(); 2].map(|()| (0..lanes).map(|_| merging.variable(self)).collect());
                 let chunks = [(); 2].map(|()| {
                     let bytes = Levels::bytes(merging, self.program);

@@ -101,8 +101,9 @@ impl Emitter<'_> {
             for Running { reduction, merging, states, .. } in running {
                 let inputs = &reduction.inputs;
                 let one: Vec<Reg> = inputs.iter().map(|input| self.input(*input, column)).collect();
-                let lane = if states[which].len() > 1 { half as usize * ELEMENTS + k } else { 0 };
-                self.add_where(*merging, inside, &states[which][lane], &one);
+                let lanes = &states[which];
+                let lane = &lanes[(half as usize * ELEMENTS + k) % lanes.len()];
+                self.add_where(*merging, inside, lane, &one);
             }
             let Some(weighted) = weighted else { continue };
             let weight = self.value(weighted.weight);
