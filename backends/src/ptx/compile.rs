@@ -364,13 +364,7 @@ fn contracted(
 }
 
 /// A part in sweeps.
-fn swept(
-    program: &Program,
-    part: &Part,
-    (before, l): (&[Statement], &Loop),
-    math: Math,
-    name: &str,
-) -> Vec<Variant> {
+fn swept(program: &Program, part: &Part, (before, l): (&[Statement], &Loop), math: Math, name: &str) -> Vec<Variant> {
     let variants = InSweeps::all(program, part, l, math).into_iter().map(|code| {
         let mut e = Emitter::new(program, part, InSweeps::threads(), ScratchScope::Thread);
         e.block(before);

@@ -28,8 +28,8 @@ use crate::ptx::contract::length;
 use crate::ptx::emit::{Argument, Emitter};
 use crate::ptx::fold::{Levels, MergingCode, assign, shuffled};
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, TileFactors, TileType, Type};
-use crate::ptx::{Math, scalar};
 use crate::ptx::state::ExecScope;
+use crate::ptx::{Math, scalar};
 
 /// The rows of a block, and the columns of a tile.
 const ROWS: i64 = 128;
