@@ -31,6 +31,14 @@ fn causal(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, e] {
     o
 }
 @kernels(1)
+fn windowed(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, e] {
+    let score[h < b, i < s, j < t] = if j <= i && i - j < 40 then sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) else -inf
+    let m[h, i] = max(score[h, i])
+    let p[h, i, j] = exp(score[h, i, j] - m[h, i])
+    let o[h, i, c] = sum[j](f32(T(p[h, i, j])) * f32(v[h, j, c])) / sum(p[h, i])
+    o
+}
+@kernels(1)
 fn weights(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, t] {
     let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) + f32(v[h, j, 0])
     let m[h, i] = max(score[h, i])
@@ -47,7 +55,7 @@ fn largest(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> i64[b, s] {
 }
 ";
 
-const NAMES: [&str; 4] = ["plain", "causal", "weights", "largest"];
+const NAMES: [&str; 5] = ["plain", "causal", "windowed", "weights", "largest"];
 
 fn scheduled(name: &str, dtype: &str) -> Scheduled {
     let source = PROGRAMS.replace('T', dtype);
@@ -103,7 +111,14 @@ fn bits_stay() {
             assert!(whole.parts.iter().any(|part| part.run == Run::Sweeps), "{name}");
             let parts = in_parts(&whole);
             for [b, s, t, d, e] in SIZES {
-                let inputs = [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
+                let mut inputs = [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
+                if b == 2 {
+                    // Scores that are infinite, or no numbers, and infinite results of weights that
+                    // are 0.
+                    for (array, at, text) in [(0, 3, "inf"), (1, 40 * d, "-inf"), (1, 70 * d, "nan"), (2, 100 * e, "inf")] {
+                        inputs[array].set(at, Scalar::parse(dtype, text).expect("a number"));
+                    }
+                }
                 let [one, other] = [&whole, &parts].map(|scheduled| run(scheduled, Math::Exact, &inputs));
                 for (one, other) in one.iter().zip(&other) {
                     assert_eq!(one.bytes(), other.bytes(), "{name}, {text}, {b} x {s} x {t} x {d} x {e}");

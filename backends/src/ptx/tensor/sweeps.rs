@@ -9,6 +9,7 @@
 //! columns of every eight.
 
 mod elements;
+mod masks;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,8 @@ const ROWS: i64 = 128;
 const COLUMNS: i64 = LANES as i64;
 /// The columns that are multiplied at a time.
 const AT_ONCE: i64 = 64;
+/// The rows of a warp.
+const OF_WARP: i64 = 16;
 /// The stages for tiles of the right factors.
 const STAGES: i64 = 4;
 /// The elements of a row that a thread has at a time.
@@ -180,8 +183,9 @@ struct Multiplying<'s, 'l> {
     results: Vec<Reg>,
     /// The weights of each half of a tile.
     weights: [Vec<Reg>; 2],
-    /// The first column of the thread in a tile.
+    /// The first column of the thread in a tile, and its first row among those of its warp.
     column: Reg,
+    row: Reg,
     always: Reg,
     never: Reg,
     /// Whether this is the first thread of its warp, which says when the warp is done with a stage.
@@ -195,6 +199,8 @@ struct Tile {
     end: Reg,
     /// Whether all its elements are in bounds.
     whole: Reg,
+    /// Whether an element comes to nothing if it is masked, where elements are.
+    idle: Option<Reg>,
 }
 
 impl Emitter<'_> {
@@ -300,8 +306,8 @@ impl Emitter<'_> {
         let (thread, warp) = (self.special(Special::Tid), self.warp());
         let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
         let quad = self.b().op2(Opcode::And, Type::B64, lane, 3);
-        let low = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
-        let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), 16.into(), low.into()]);
+        let row = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
+        let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), OF_WARP.into(), row.into()]);
         let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
         let left = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), rows.base.into()]);
         let weights = if code.matrix.is_some() { AT_ONCE / 4 } else { 0 };
@@ -315,6 +321,7 @@ impl Emitter<'_> {
             results: variables(self, if code.matrix.is_some() { code.width / 2 } else { 0 }, zero),
             weights: [variables(self, weights, none), variables(self, weights, none)],
             column: self.b().op2(Opcode::Mul, Type::S64, quad, 2),
+            row,
             always: self.b().set(Comparison::Eq, Type::B32, none, 0),
             never: self.b().set(Comparison::Ne, Type::B32, none, 0),
             leads: self.b().set(Comparison::Eq, Type::S64, lane, 0),
@@ -404,13 +411,14 @@ impl Emitter<'_> {
         // is given back. At first there is none: what is multiplied then is overwritten.
         let (last_matrix, last_free) = (self.b().copy(state.right), self.b().copy(tiles.barriers));
         let free_last = Address { base: Some(last_free), offset: 0 };
+        let idle = sweep.mask.as_ref().and_then(|mask| self.comes_to_nothing(state, mask, &running, weighted, rows));
         // The products of weights may go on while statements run.
         let but = u32::from(weighted.is_some());
         self.counted(start, end, COLUMNS, |e, from| {
             let last = e.b().op2(Opcode::Add, Type::S64, from, COLUMNS);
             let whole = e.b().set(Comparison::Le, Type::S64, last, end);
             let whole = e.b().op2(Opcode::And, Type::Pred, whole, whole_rows);
-            let tile = Tile { from, end, whole };
+            let tile = Tile { from, end, whole, idle };
             let later = e.b().set(Comparison::Gt, Type::S64, from, 0);
             let (columns, free) = e.full_stage(state);
             e.advance(tiles, *turn);

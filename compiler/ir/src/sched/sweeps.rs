@@ -33,7 +33,7 @@ use crate::nest::{
     BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Prologue, Reduction, Role, Statement,
     Subscript, ValueId,
 };
-use crate::{Affine, Dtype, Order, Size, visit};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, Order, Size, visit};
 
 /// The most sweeps, since each multiplies again.
 const MOST: usize = 3;
@@ -61,6 +61,31 @@ pub struct Sweep<'l> {
     pub elements: Vec<&'l Statement>,
     /// The reductions that it completes.
     pub reductions: Vec<&'l Reduction>,
+    /// If elements take a score only where a condition holds.
+    pub mask: Option<Mask<'l>>,
+}
+
+/// A condition on a row and a column, without which an element has no use of its score. A tile in
+/// which it never holds needs no statements for its elements, if those of one of them come to
+/// nothing.
+pub struct Mask<'l> {
+    /// The comparisons that must all hold.
+    pub comparisons: Vec<(CompareOp, Bound<'l>, Bound<'l>)>,
+    /// The value that has a score in it where they hold.
+    pub masked: ValueId,
+    /// The value that stands in its place elsewhere.
+    pub fill: ValueId,
+    /// The statements of an element without a score. No column is different from the others.
+    pub elements: Vec<&'l Statement>,
+}
+
+/// A side of a comparison.
+#[derive(Clone, Copy)]
+pub enum Bound<'l> {
+    /// It grows or falls evenly along rows and columns.
+    Affine(&'l Affine<IndexId>),
+    /// It is the same for all.
+    Value(ValueId),
 }
 
 /// A product of values of elements with a matrix that has a row for each column.
@@ -111,6 +136,8 @@ impl<'l> Sweeps<'l> {
             values,
             columns: Extent::size(columns.clone()),
             indices: vec![*column],
+            row,
+            score: scores.result,
             ready: BTreeMap::new(),
             scratch: BTreeMap::new(),
             row_statements: vec![],
@@ -151,8 +178,11 @@ struct Finder<'p, 'l> {
     program: &'p Program,
     values: &'p Values,
     columns: Extent,
-    /// The indices of loops over the columns.
+    /// The indices of loops over the columns, and that of the rows.
     indices: Vec<IndexId>,
+    row: IndexId,
+    /// The element of the product.
+    score: ValueId,
     /// The number of sweeps that come before a value.
     ready: BTreeMap<ValueId, usize>,
     /// The same for what scratch holds.
@@ -298,27 +328,109 @@ impl<'l> Finder<'_, 'l> {
         let sweep = |number: usize| {
             let reductions = self.reductions.iter().filter(|(sweep, _)| *sweep == number).map(|(_, r)| *r);
             let reductions: Vec<_> = reductions.collect();
-            let mut values: BTreeSet<ValueId> = reductions.iter().flat_map(|r| r.values()).collect();
-            values.extend(self.weighted.as_ref().filter(|w| w.sweep == number).map(|w| w.weight));
-            let mut scratch = BTreeSet::new();
-            let mut elements = vec![];
-            for (ready, statement) in self.elements.iter().rev() {
-                let needed = match statement {
-                    Statement::Let { value, .. } => values.contains(value),
-                    Statement::Store { buffer, .. } if is_scratch(self.program, *buffer) => scratch.contains(buffer),
-                    _ => ready + 1 == number,
-                };
-                if needed {
-                    if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement {
-                        scratch.insert(*buffer);
-                    }
-                    visit::for_each_use(statement, &mut |value| _ = values.insert(value));
-                    elements.push(*statement);
-                }
-            }
-            elements.reverse();
-            Sweep { elements, reductions }
+            let elements = self.needed(&reductions, number, None);
+            let mask = self.mask(&elements, &reductions, number);
+            Sweep { elements, reductions, mask }
         };
         (count <= MOST).then(|| (1..=count).map(sweep).collect())
     }
+
+    /// The statements of elements that a sweep needs, in order. One value may be known already.
+    fn needed(&self, reductions: &[&Reduction], number: usize, known: Option<ValueId>) -> Vec<&'l Statement> {
+        let mut values: BTreeSet<ValueId> = reductions.iter().flat_map(|r| r.values()).collect();
+        values.extend(self.weighted.as_ref().filter(|w| w.sweep == number).map(|w| w.weight));
+        let mut scratch = BTreeSet::new();
+        let mut elements = vec![];
+        for (ready, statement) in self.elements.iter().rev() {
+            let needed = match statement {
+                Statement::Let { value, .. } => values.contains(value) && known != Some(*value),
+                Statement::Store { buffer, .. } if is_scratch(self.program, *buffer) => scratch.contains(buffer),
+                _ => ready + 1 == number,
+            };
+            if needed {
+                if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement {
+                    scratch.insert(*buffer);
+                }
+                visit::for_each_use(statement, &mut |value| _ = values.insert(value));
+                elements.push(*statement);
+            }
+        }
+        elements.reverse();
+        elements
+    }
+
+    /// The mask of a sweep's elements.
+    fn mask(&self, elements: &[&'l Statement], reductions: &[&Reduction], number: usize) -> Option<Mask<'l>> {
+        let (masked, condition, fill) = elements.iter().find_map(|statement| match statement {
+            Statement::Let { value, op: Op::Select(condition, _, fill) } => Some((*value, *condition, *fill)),
+            _ => None,
+        })?;
+        let is_element = |value: ValueId| elements.iter().any(|s| defines(s, value));
+        let rest = self.needed(reductions, number, Some(masked));
+        let even = rest.iter().all(|statement| {
+            let mut even = true;
+            visit::for_each_own_affine(statement, &mut |affine| even &= !self.is_across(affine));
+            visit::for_each_use(statement, &mut |value| even &= value != self.score);
+            match statement {
+                Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => {
+                    is_scratch(self.program, *buffer)
+                }
+                _ => even,
+            }
+        });
+        let mut comparisons = vec![];
+        self.comparisons(elements, condition, &mut comparisons)?;
+        (even && !is_element(fill)).then_some(Mask { comparisons, masked, fill, elements: rest })
+    }
+
+    fn is_across(&self, affine: &Affine<IndexId>) -> bool {
+        affine.terms().iter().any(|(index, _)| self.indices.contains(index))
+    }
+
+    /// The comparisons that must hold for a condition.
+    fn comparisons(
+        &self,
+        elements: &[&'l Statement],
+        condition: ValueId,
+        found: &mut Vec<(CompareOp, Bound<'l>, Bound<'l>)>,
+    ) -> Option<()> {
+        let op = elements.iter().find_map(|s| match s {
+            Statement::Let { value, op } if *value == condition => Some(op),
+            _ => None,
+        })?;
+        match op {
+            Op::Binary(BinaryOp::And, a, b) => {
+                self.comparisons(elements, *a, found)?;
+                self.comparisons(elements, *b, found)
+            }
+            Op::Compare(op @ (CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge), a, b) => {
+                let [left, right] = [*a, *b].map(|value| self.bound(value));
+                found.push((*op, left?, right?));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// A value that all elements have in common, or that is affine.
+    fn bound(&self, value: ValueId) -> Option<Bound<'l>> {
+        if self.values[value] != Dtype::I64 {
+            return None;
+        }
+        let mut of_loop = self.elements.iter().chain(&self.row_statements).map(|(_, statement)| *statement);
+        match of_loop.find(|statement| defines(statement, value)) {
+            Some(Statement::Let { op: Op::Affine(affine), .. }) => {
+                let own = affine.terms().iter().filter(|(index, _)| *index == self.row || self.indices.contains(index));
+                let even = own.clone().all(|(_, coefficient)| coefficient.as_constant().is_some());
+                even.then_some(Bound::Affine(affine))
+            }
+            Some(_) => None,
+            None => Some(Bound::Value(value)),
+        }
+    }
+}
+
+/// Whether a statement defines a value.
+fn defines(statement: &Statement, value: ValueId) -> bool {
+    matches!(statement, Statement::Let { value: defined, .. } if *defined == value)
 }

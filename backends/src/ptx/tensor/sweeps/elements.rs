@@ -32,7 +32,7 @@ struct Element {
 
 /// A value that an element keeps in a register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
+pub(super) enum Kept {
     /// Its element of scratch.
     Element(BufferId),
     /// The value that has been rounded to this one.
@@ -60,12 +60,25 @@ impl Emitter<'_> {
         rows: &[ThreadRow; 2],
         (tile, half): (&Tile, i64),
     ) {
-        let first = self.b().op2(Opcode::Add, Type::S64, tile.from, state.column);
-        let first = self.b().op2(Opcode::Add, Type::S64, first, half * AT_ONCE);
+        let first = self.b().op2(Opcode::Add, Type::S64, tile.from, half * AT_ONCE);
+        let run = |e: &mut Self| {
+            let first = e.b().op2(Opcode::Add, Type::S64, first, state.column);
+            e.either(
+                tile.whole,
+                |e| e.half_in_bounds(state, what, running, rows, (first, half, None)),
+                |e| e.half_in_bounds(state, what, running, rows, (first, half, Some(tile.end))),
+            );
+        };
+        let (Some(idle), Some(mask)) = (tile.idle, &what.0.mask) else { return run(self) };
+        let masked = self.is_masked(state, mask, first, &rows[0]);
+        let skips = self.b().op2(Opcode::And, Type::Pred, masked, idle);
         self.either(
-            tile.whole,
-            |e| e.half_in_bounds(state, what, running, rows, (first, half, None)),
-            |e| e.half_in_bounds(state, what, running, rows, (first, half, Some(tile.end))),
+            skips,
+            |e| {
+                let weights = if what.1.is_some() { state.weights[half as usize].as_slice() } else { &[] };
+                weights.iter().for_each(|pair| e.b().op_to(*pair, Opcode::Mov, Type::B32, &[0.into()]));
+            },
+            run,
         );
     }
 
@@ -200,7 +213,7 @@ impl Emitter<'_> {
     }
 
     /// The input of a reduction, as part of a state.
-    fn input(&mut self, input: Input, column: Reg) -> Reg {
+    pub(super) fn input(&mut self, input: Input, column: Reg) -> Reg {
         let value = match input {
             Input::Value(value) => self.value(value),
             Input::Number => column,
@@ -209,7 +222,7 @@ impl Emitter<'_> {
     }
 
     /// Runs statements of an element. Its scratch stays in registers.
-    fn element(&mut self, statements: &[&Statement], scratch: &mut BTreeMap<Kept, Reg>, valid: Option<Reg>) {
+    pub(super) fn element(&mut self, statements: &[&Statement], scratch: &mut BTreeMap<Kept, Reg>, valid: Option<Reg>) {
         let program = self.program;
         let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
         for statement in statements {
