@@ -136,6 +136,7 @@ pub fn inputs(
             (Dtype::F32, [n, m], Draw::Normal) => drawn(gpu, program, "draw_normals", &[*n, *m, seed])?,
             (Dtype::F32, [n], Draw::Positive) => drawn(gpu, program, "draw_uniform", &[*n, seed])?,
             (Dtype::Bf16, [n, m], _) => drawn(gpu, program, "draw_narrow", &[*n, *m, seed])?,
+            (Dtype::Bf16, [h, n, m], _) => drawn(gpu, program, "draw_heads", &[*h, *n, *m, seed])?,
             (Dtype::I32, [n], _) => {
                 let below = sizes.last().ok_or("it has sizes")?.1;
                 drawn(gpu, program, "draw_labels", &[*n, below, seed])?
@@ -179,6 +180,7 @@ fn measure(
         Held::Copy => ("copy", ceilings.copy, bytes as f64),
         Held::Read => ("read", ceilings.read, bytes as f64),
         Held::Products(most) => ("cuBLAS", most, sizes.iter().fold(2.0, |work, (_, n)| work * *n as f64)),
+        Held::Attention(most) => ("cuDNN", most, sizes.iter().fold(4.0, |work, (_, n)| work * *n as f64)),
     };
     let rate = work / us[0] / 1e3;
     let kernels = program.function(workload.function)?.explain(&Options::default(), &[])?.kernels_after();

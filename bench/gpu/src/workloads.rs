@@ -30,6 +30,9 @@ pub enum Held {
     /// The rate of cuBLAS for products of matrices of 8192 x 8192 on an H200, in operations per
     /// second.
     Products(f64),
+    /// The rate of cuDNN for attention over 4096 tokens on an H200, in operations per second: twice
+    /// the products of queries and keys.
+    Attention(f64),
 }
 
 impl Workload {
@@ -50,6 +53,8 @@ const ROW: Sizes = &[&[("n", 16384), ("m", 4096)]];
 const SQUARE: Sizes = &[&[("n", 8192), ("m", 8192)]];
 
 const CUBES: Sizes = &[&[("n", 2048), ("k", 2048), ("m", 2048)], &[("n", 4096), ("k", 4096), ("m", 4096)]];
+
+const HEADS: Sizes = &[&[("h", 64), ("s", 4096), ("t", 4096), ("d", 128)]];
 
 const fn workload(
     name: &'static str,
@@ -85,5 +90,7 @@ pub const WORKLOADS: &[Workload] = &[
     workload("matmul_bf16", "matmul_bf16", CUBES, Draw::Normal, Held::Products(703e12), &[]),
     workload("matmul_fast", "matmul_fast", CUBES, Draw::Normal, Held::Products(376e12), &[]),
     workload("matmul_f32", "matmul", CUBES, Draw::Normal, Held::Products(50.7e12), &[]),
+    workload("attention_bf16", "attention_bf16", HEADS, Draw::Normal, Held::Attention(656e12), &[0.6]),
+    workload("attention_fast", "attention_fast", HEADS, Draw::Normal, Held::Attention(656e12), &[1.0]),
     workload("cumsum", "cumsum", VECTORS, Draw::Normal, Held::Copy, &[]),
 ];
