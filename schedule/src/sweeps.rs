@@ -18,9 +18,9 @@ pub fn sweeps(scheduled: &mut Scheduled, planned: &Program, choice: &mut Choice)
     if scheduled.machine.sweeps.is_none() {
         return;
     }
-    let mut seen = BTreeSet::new();
+    let mut before = None;
     scheduled.rewrite(|program, part| {
-        let first = seen.insert(part.of);
+        let first = before.replace(part.of) != Some(part.of);
         let whole = planned.kernels.get(part.of).filter(|kernel| first && runs_in_sweeps(planned, kernel));
         let whole = whole.filter(|_| choice.grants(true)).map(|kernel| of_kernel(program, part.of, kernel));
         whole.into_iter().chain([part]).collect()

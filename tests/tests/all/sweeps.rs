@@ -111,11 +111,14 @@ fn bits_stay() {
             assert!(whole.parts.iter().any(|part| part.run == Run::Sweeps), "{name}");
             let parts = in_parts(&whole);
             for [b, s, t, d, e] in SIZES {
-                let mut inputs = [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
+                let mut inputs =
+                    [array(dtype, &[b, s, d], 1), array(dtype, &[b, t, d], 2), array(dtype, &[b, t, e], 3)];
                 if b == 2 {
                     // Scores that are infinite, or no numbers, and infinite results of weights that
                     // are 0.
-                    for (array, at, text) in [(0, 3, "inf"), (1, 40 * d, "-inf"), (1, 70 * d, "nan"), (2, 100 * e, "inf")] {
+                    for (array, at, text) in
+                        [(0, 3, "inf"), (1, 40 * d, "-inf"), (1, 70 * d, "nan"), (2, 100 * e, "inf")]
+                    {
                         inputs[array].set(at, Scalar::parse(dtype, text).expect("a number"));
                     }
                 }

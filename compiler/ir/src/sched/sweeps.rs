@@ -26,7 +26,7 @@
 //! A value of an element belongs to the sweep after the one whose results it needs, and is computed
 //! again in later sweeps. Reductions keep their orders, so all this changes no bit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::build::Values;
 use crate::nest::{
@@ -138,8 +138,8 @@ impl<'l> Sweeps<'l> {
             indices: vec![*column],
             row,
             score: scores.result,
-            ready: BTreeMap::new(),
-            scratch: BTreeMap::new(),
+            ready: vec![(scores.result, 0)],
+            scratch: vec![],
             row_statements: vec![],
             elements: vec![],
             reductions: vec![],
@@ -147,13 +147,12 @@ impl<'l> Sweeps<'l> {
         };
         let (before, after) = (&l.body[..at], &l.body[at + 1..]);
         before.iter().try_for_each(|statement| found.statement(statement))?;
-        found.ready.insert(scores.result, 0);
         found.elements(&scores.epilogue, *column)?;
         after.iter().try_for_each(|statement| found.statement(statement))?;
         let sweeps = found.sweeps()?;
         let Finder { indices, row_statements, weighted, .. } = found;
-        let reads_its_stores = visit::loads(&l.body).into_iter().collect::<BTreeSet<_>>();
-        let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !reads_its_stores.contains(b));
+        let loads = visit::loads(&l.body);
+        let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !loads.contains(b));
         apart.then_some(Sweeps {
             row: (row, rows.as_size()?),
             scores,
@@ -184,9 +183,9 @@ struct Finder<'p, 'l> {
     /// The element of the product.
     score: ValueId,
     /// The number of sweeps that come before a value.
-    ready: BTreeMap<ValueId, usize>,
+    ready: Vec<(ValueId, usize)>,
     /// The same for what scratch holds.
-    scratch: BTreeMap<BufferId, usize>,
+    scratch: Vec<(BufferId, usize)>,
     row_statements: Vec<(usize, &'l Statement)>,
     elements: Vec<(usize, &'l Statement)>,
     /// The reductions, with the number of their sweep.
@@ -209,24 +208,32 @@ impl<'l> Finder<'_, 'l> {
         }
     }
 
+    /// The number of sweeps before values. Those from outside of the loop are there before.
+    fn before(&self, values: Vec<ValueId>) -> usize {
+        self.ready.iter().filter(|(value, _)| values.contains(value)).map(|(_, ready)| *ready).max().unwrap_or(0)
+    }
+
+    /// Whether a value is one of the loop.
+    fn is_own(&self, value: ValueId) -> bool {
+        self.ready.iter().any(|(other, _)| *other == value)
+    }
+
     /// The number of sweeps before a statement without others inside. With an index, it may access
     /// scratch at this index.
     fn flat(&mut self, statement: &'l Statement, index: Option<IndexId>) -> Option<usize> {
-        let mut ready = 0;
+        let mut ready = self.before(uses(statement));
         let mut known = true;
-        visit::for_each_use(statement, &mut |value| {
-            // Values from outside of the loop are there before.
-            ready = ready.max(self.ready.get(&value).copied().unwrap_or(0));
-        });
         let own = |at: &[Subscript]| index.is_some_and(|index| at == [Subscript::Affine(Affine::index(index))]);
         match statement {
             Statement::Let { op: Op::Check { .. } | Op::Prefix(_) | Op::Place(_), .. } => return None,
             Statement::Let { op: Op::Load { buffer, view, at }, .. } if is_scratch(self.program, *buffer) => {
                 known = own(at) && view.is_none();
-                ready = ready.max(*self.scratch.get(buffer)?);
+                let (_, stored) = self.scratch.iter().find(|(other, _)| other == buffer)?;
+                ready = ready.max(*stored);
             }
             Statement::Store { buffer, at, .. } if is_scratch(self.program, *buffer) => {
-                known = own(at) && self.scratch.insert(*buffer, ready).is_none();
+                known = own(at) && self.scratch.iter().all(|(other, _)| other != buffer);
+                self.scratch.push((*buffer, ready));
             }
             Statement::Let { .. } | Statement::Store { .. } => {}
             Statement::Scatter { .. }
@@ -235,7 +242,9 @@ impl<'l> Finder<'_, 'l> {
             | Statement::While(_)
             | Statement::Contract(_) => return None,
         }
-        visit::for_each_definition(statement, &mut |value| _ = self.ready.insert(value, ready));
+        if let Statement::Let { value, .. } = statement {
+            self.ready.push((*value, ready));
+        }
         known.then_some(ready)
     }
 
@@ -279,12 +288,12 @@ impl<'l> Finder<'_, 'l> {
         self.elements(&l.body, *index)?;
         for r in reductions {
             let fits = r.order == Order::Free || r.order == Order::Lanes && r.single().is_some();
-            let ready = r.values().map(|value| self.ready.get(&value).copied().unwrap_or(0)).max().unwrap_or(0);
+            let ready = self.before(r.values().collect());
             let wide = |value: &ValueId| matches!(self.values[*value].bytes(), 8);
             if !fits || r.order == Order::Lanes && r.results.iter().any(wide) {
                 return None;
             }
-            r.results.iter().for_each(|value| _ = self.ready.insert(*value, ready + 1));
+            self.ready.extend(r.results.iter().map(|value| (*value, ready + 1)));
             self.reductions.push((ready + 1, r));
         }
         Some(())
@@ -300,13 +309,13 @@ impl<'l> Finder<'_, 'l> {
         // The matrix is the same for all rows.
         let mut scratch = visit::loads(&c.right.body);
         scratch.retain(|buffer| is_scratch(self.program, *buffer));
-        if !scratch.is_empty() || visit::free_values(&c.right.body).iter().any(|v| self.ready.contains_key(v)) {
+        if !scratch.is_empty() || visit::free_values(&c.right.body).into_iter().any(|v| self.is_own(v)) {
             return None;
         }
         self.indices.push(*column);
         self.elements(&c.left.body, *column)?;
-        let sweep = self.ready.get(&weight)? + 1;
-        self.ready.insert(c.result, sweep);
+        let sweep = self.before(vec![weight]) + 1;
+        self.ready.push((c.result, sweep));
         for statement in &c.epilogue {
             self.flat(statement, Some(*result))?;
         }
@@ -351,7 +360,7 @@ impl<'l> Finder<'_, 'l> {
                 if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement {
                     scratch.insert(*buffer);
                 }
-                visit::for_each_use(statement, &mut |value| _ = values.insert(value));
+                values.extend(uses(statement));
                 elements.push(*statement);
             }
         }
@@ -368,15 +377,14 @@ impl<'l> Finder<'_, 'l> {
         let is_element = |value: ValueId| elements.iter().any(|s| defines(s, value));
         let rest = self.needed(reductions, number, Some(masked));
         let even = rest.iter().all(|statement| {
-            let mut even = true;
-            visit::for_each_own_affine(statement, &mut |affine| even &= !self.is_across(affine));
-            visit::for_each_use(statement, &mut |value| even &= value != self.score);
-            match statement {
+            let even = match statement {
                 Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => {
                     is_scratch(self.program, *buffer)
                 }
-                _ => even,
-            }
+                Statement::Let { op: Op::Affine(affine), .. } => !self.is_across(affine),
+                _ => true,
+            };
+            even && !uses(statement).contains(&self.score)
         });
         let mut comparisons = vec![];
         self.comparisons(elements, condition, &mut comparisons)?;
@@ -428,6 +436,13 @@ impl<'l> Finder<'_, 'l> {
             None => Some(Bound::Value(value)),
         }
     }
+}
+
+/// The values that a statement uses.
+fn uses(statement: &Statement) -> Vec<ValueId> {
+    let mut used = vec![];
+    visit::for_each_use(statement, &mut |value| used.push(value));
+    used
 }
 
 /// Whether a statement defines a value.

@@ -1,7 +1,7 @@
 //! Tiles of elements that are masked, as those behind the diagonal of causal attention. Their
-//! statements need not run if they come to nothing: no reduction changes, and weights are 0. Whether
-//! they do can depend on data (the exponential of a masked score is 0 unless the maximum of the row
-//! is infinite, for instance), so each warp looks at its rows before a sweep.
+//! statements need not run if they come to nothing: no reduction changes, and weights are 0. That
+//! can depend on data (the exponential of a masked score is 0 unless the maximum of the row is
+//! infinite, for instance), so each warp looks at its rows before a sweep.
 
 use std::collections::BTreeMap;
 
