@@ -23,8 +23,8 @@
 //! | `strategies` | lays loops out on the units of a GPU |
 //! | `descend` | lets parts begin at the end of arrays, which is still in the cache |
 //! | `join` | lets the last block of a GPU join the results of chunks or blocks |
-//! | `sweeps` | lets loops over rows of products run without memory for these |
 //! | `forms` | chooses which loops of a core run in vectors |
+//! | `sweeps` | lets loops over rows of products run without memory for these |
 //!
 //! `pipeline` runs them in this order and verifies after each in debug builds. Each asks a
 //! [`Choice`](ir::choice::Choice) before it rewrites something, so that tests can let a coin

@@ -14,7 +14,7 @@ use ir::nest::{
     Block, BufferId, Extent, IndexId, Input, Kernel, Loop, LoopKind, Merge, Op, Program, Statement, Subscript, ValueId,
 };
 use ir::rewrite::{for_each_affine_mut, for_each_use_mut};
-use ir::{Affine, BinaryOp, Order, UnaryOp};
+use ir::{Affine, BinaryOp, Dtype, Order, UnaryOp};
 
 /// How the elements of temporaries relate to others of theirs.
 type Relations = BTreeMap<BufferId, Vec<Relation>>;
@@ -97,7 +97,7 @@ fn symmetries(program: &Program, kernel: &Kernel, relations: &Relations) -> Opti
     }
     let pairs = (0..dims.len()).flat_map(|q| (0..q).map(move |p| (p, q)));
     let found = pairs.filter(|(p, q)| shape[*p] == shape[*q] && dims[*p].1 == dims[*q].1).filter_map(|(p, q)| {
-        let mut numbers = Numbers { table: vec![], relations };
+        let mut numbers = Numbers { kernel, table: vec![], relations };
         let mut values = |exchanged| {
             let mut values = Values::new();
             numbers.block(body.0, exchanged, &mut values)?;
@@ -116,6 +116,7 @@ type Values = BTreeMap<ValueId, Number>;
 
 /// The computations of a kernel, by their numbers.
 struct Numbers<'a> {
+    kernel: &'a Kernel,
     table: Vec<Computation>,
     relations: &'a Relations,
 }
@@ -205,6 +206,8 @@ impl Numbers<'_> {
                 _ => (self.unknown(), Sign::Equal),
             },
             Op::Unary(UnaryOp::Abs, a) => match of(a) {
+                // The opposite of an unsigned number is another one, and each is its own `abs`.
+                Some((_, Sign::Opposite)) if !has_opposite(self.kernel.values[*a]) => (self.unknown(), Sign::Equal),
                 Some((a, _)) => (self.number(Computation::Op(Op::Unary(UnaryOp::Abs, a))), Sign::Equal),
                 None => (self.unknown(), Sign::Equal),
             },
@@ -241,6 +244,11 @@ impl Numbers<'_> {
     fn unknown(&mut self) -> ValueId {
         self.number(Computation::Unknown(self.table.len()))
     }
+}
+
+/// Whether numbers of a type have the absolute value of their opposites.
+fn has_opposite(dtype: Dtype) -> bool {
+    dtype.is_float() || dtype.is_signed_int()
 }
 
 /// Exchanges subscripts of symmetric temporaries: the index of the innermost loop comes last.

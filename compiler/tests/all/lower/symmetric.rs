@@ -10,10 +10,15 @@ use super::programs::checked;
 
 /// The elements of `d` that are read where a program asks for `d[j, i]` in the loop over `i, j`.
 fn reads(expression: &str) -> &'static str {
+    reads_of("f32", expression)
+}
+
+/// The same for elements of a type.
+fn reads_of(dtype: &str, expression: &str) -> &'static str {
     let source = format!(
-        "fn f(x: f32[n], y: f32[n], m: f32[n, n]) {{
+        "fn f(x: {dtype}[n], y: {dtype}[n], m: {dtype}[n, n]) {{
             let d[i < n, j < n] = {expression}
-            let s[i] = sum[j](exp(d[j, i]))
+            let s[i] = sum[j](exp(f32(d[j, i])))
             s
         }}"
     );
@@ -54,6 +59,14 @@ fn symmetric_temporaries_are_read_along_rows() {
         "sum[k <= i](m[i, k]) + sum[k <= j](m[j, k]) * x[i]",
     ] {
         assert_eq!(reads(other), "across", "{other}");
+    }
+}
+
+#[test]
+fn unsigned_differences_have_no_absolute_value() {
+    for (dtype, meant) in [("i32", "along rows"), ("i8", "along rows"), ("u32", "across"), ("u64", "across")] {
+        assert_eq!(reads_of(dtype, "abs(x[i] - x[j])"), meant, "{dtype}");
+        assert_eq!(reads_of(dtype, "(x[i] - x[j]) ^ 2"), "along rows", "{dtype}");
     }
 }
 
