@@ -727,16 +727,3 @@ impl<'a> Emitter<'a> {
         self.builder.select(Type::B64, index, 0, inside)
     }
 }
-<<<<<<< HEAD
-=======
-
-/// Whether a value is a positive constant.
-fn is_positive(body: &Block, value: ValueId) -> bool {
-    body.iter().any(|statement| match statement {
-        Statement::Let { value: constant, op: Op::Constant(Scalar::F32(number)) } => {
-            *constant == value && *number > 0.0
-        }
-        _ => false,
-    })
-}
->>>>>>> 9cfea0f4 (Differences of unsigned numbers have no absolute value in common)
