@@ -433,7 +433,8 @@ impl<'l> Finder<'_, 'l> {
                 even.then_some(Bound::Affine(affine))
             }
             Some(_) => None,
-            None => Some(Bound::Value(value)),
+            // The result of a reduction is of its row.
+            None => (!self.is_own(value)).then_some(Bound::Value(value)),
         }
     }
 }
