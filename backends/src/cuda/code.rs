@@ -27,7 +27,7 @@ unsafe impl Sync for Code {}
 const LOG: usize = 8192;
 
 /// Texts whose kernels multiply by warp groups say this. The driver gives machine code to keep only
-/// of what may be linked, and where other code might call a kernel, products wait for each other.
+/// for linking, and where other code might call a kernel, products wait for each other.
 /// So these texts are not assembled to be kept in our cache; the driver has one of its own.
 const WARP_GROUPS: &str = "wgmma.";
 
@@ -96,7 +96,7 @@ impl Log {
         Log { text, options, values }
     }
 
-    /// An error of the driver, with what the log says.
+    /// An error of the driver, with the words of its log.
     fn error(&self, error: result::DriverError) -> Error {
         let end = self.text.iter().position(|byte| *byte == 0).unwrap_or(self.text.len());
         Error::Rejected(format!("{}: {}", words(error), String::from_utf8_lossy(&self.text[..end]).trim()))

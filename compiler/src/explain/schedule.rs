@@ -93,7 +93,7 @@ fn how(run: &Run) -> String {
         Run::Blocks { .. } => format!("in blocks of {BLOCK} iterations, each with a result of its own"),
         Run::HandOff(_) => format!("in chunks of {SCAN_CHUNK} elements, each after the one before has its results"),
         Run::Relay(_) => format!("in chunks of {SCAN_CHUNK} elements, each with the results of those before it"),
-        Run::Sweeps => "in sweeps over the columns, each of which multiplies again".to_owned(),
+        Run::Sweeps => "in sweeps over the columns, with the product again in each".to_owned(),
         Run::Tiles(_) => "in blocks of rows, each with sums of its own".to_owned(),
     }
 }

@@ -13,7 +13,7 @@ use ir::groups::Groups;
 use ir::nest::{Contraction, IndexId, Program, Prologue, ValueId};
 
 use super::pipeline::Ring;
-use super::stages::{BARRIERS, Stages};
+use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, WARP};
 use super::wgmma::{self, BOX};
 use super::{FactorTile, Side, TensorUnits};
 use crate::ptx::build::Control;
@@ -24,13 +24,6 @@ use crate::ptx::factor::Steps;
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, TileFactors, Type};
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
 
-/// The threads that multiply, and those of the group that copies.
-pub(super) const MULTIPLY: i64 = 256;
-pub(super) const COPY: i64 = 128;
-/// The registers of each: together as many as a multiprocessor has.
-pub(super) const TO_MULTIPLY: u32 = 232;
-pub(super) const TO_COPY: u32 = 40;
-pub(super) const WARP: i64 = 32;
 /// The shared memory of a block in bytes, on devices of compute capability 9.0.
 const MEMORY: i64 = 227 << 10;
 /// The elements of a row of a box.
@@ -115,20 +108,10 @@ impl Emitter<'_> {
         let staged = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
         let barriers = self.b().op2(Opcode::Add, Type::S64, staged, staged_bytes());
         let stages = Stages { ring, base, barriers };
-        let thread = self.special(Special::Tid);
-        self.make_arrivals(&[stages], (MULTIPLY / WARP) as u32);
-        let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
-        self.either(
-            copies,
-            |e| {
-                e.b().set_registers(false, TO_COPY);
-                let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
-                e.when(one, |e| e.copy_all(units, views, &stages, grid));
-            },
-            |e| {
-                e.b().set_registers(true, TO_MULTIPLY);
-                e.multiply_all(c, units, (by, views), (&stages, staged), grid);
-            },
+        self.copy_and_multiply(
+            &[stages],
+            |e| e.copy_all(units, views, &stages, grid),
+            |e| e.multiply_all(c, units, (by, views), (&stages, staged), grid),
         );
     }
 

@@ -7,6 +7,13 @@ use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Special, Type};
 
+/// The threads that multiply, and those of the group that copies.
+pub(super) const MULTIPLY: i64 = 256;
+pub(super) const COPY: i64 = 128;
+/// The registers of each: together as many as a multiprocessor has.
+const TO_MULTIPLY: u32 = 232;
+const TO_COPY: u32 = 40;
+pub(super) const WARP: i64 = 32;
 /// The bytes of a stage's two barriers, and where the second one is.
 pub(super) const BARRIERS: i64 = 16;
 const FREE: i64 = 8;
@@ -29,8 +36,33 @@ pub(super) struct Turn {
 }
 
 impl Emitter<'_> {
-    /// Makes the barriers of some rings. Each stage is emptied by this many warps.
-    pub(super) fn make_arrivals(&mut self, rings: &[Stages], warps: u32) {
+    /// Makes the barriers of some rings, and shares out the block: one thread of the last group
+    /// copies, and the others multiply, with most of the registers.
+    pub(super) fn copy_and_multiply(
+        &mut self,
+        rings: &[Stages],
+        copy: impl FnOnce(&mut Self),
+        multiply: impl FnOnce(&mut Self),
+    ) {
+        let thread = self.special(Special::Tid);
+        self.make_arrivals(rings);
+        let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
+        self.either(
+            copies,
+            |e| {
+                e.b().set_registers(false, TO_COPY);
+                let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
+                e.when(one, copy);
+            },
+            |e| {
+                e.b().set_registers(true, TO_MULTIPLY);
+                multiply(e);
+            },
+        );
+    }
+
+    /// Makes the barriers of some rings. All warps that multiply empty each stage.
+    fn make_arrivals(&mut self, rings: &[Stages]) {
         let thread = self.special(Special::Tid);
         let first = self.b().set(Comparison::Eq, Type::S64, thread, 0);
         self.when(first, |e| {
@@ -38,7 +70,7 @@ impl Emitter<'_> {
                 for number in 0..ring.stages {
                     let at = |at| Address { base: Some(*barriers), offset: number * BARRIERS + at };
                     e.b().init_arrivals(at(0), 1);
-                    e.b().init_arrivals(at(FREE), warps);
+                    e.b().init_arrivals(at(FREE), (MULTIPLY / WARP) as u32);
                 }
             }
             e.b().fence_arrivals();

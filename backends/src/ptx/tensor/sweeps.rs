@@ -20,9 +20,9 @@ use ir::order::{LANES, LANES_CHUNK};
 use ir::sched::{Machine, Part, Sweep, SweepSizes, Sweeps, Weighted, narrow};
 use ir::{Dtype, Order, Scalar, Size, visit};
 
-use super::bulk::{COPY, FactorView, IN_ROW, MULTIPLY, TO_COPY, TO_MULTIPLY, WARP};
+use super::bulk::{FactorView, IN_ROW};
 use super::pipeline::Ring;
-use super::stages::{BARRIERS, Stages, Turn};
+use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, Turn, WARP};
 use super::wgmma::{BOX, PERIOD, ROW, STEP};
 use crate::ptx::build::Control;
 use crate::ptx::contract::length;
@@ -105,7 +105,7 @@ impl<'l> InSweeps<'l> {
     pub(in crate::ptx) fn at_most(&self) -> Vec<(Size, i64)> {
         let (_, rows) = self.sweeps.row;
         let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(self.fewest) - rows, 0)];
-        at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.1.clone(), self.width)));
+        at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.0.clone(), self.width)));
         at_most
     }
 
@@ -215,20 +215,10 @@ impl Emitter<'_> {
         let row_barriers = self.b().op2(Opcode::Add, Type::S64, barriers, ring.stages * BARRIERS);
         let tiles = Stages { ring, base, barriers };
         let rows = Stages { ring: row_ring, base: rows_base, barriers: row_barriers };
-        self.make_arrivals(&[tiles, rows], (MULTIPLY / WARP) as u32);
-        let thread = self.special(Special::Tid);
-        let copies = self.b().set(Comparison::Ge, Type::S64, thread, MULTIPLY);
-        self.either(
-            copies,
-            |e| {
-                e.b().set_registers(false, TO_COPY);
-                let one = e.b().set(Comparison::Eq, Type::S64, thread, MULTIPLY);
-                e.when(one, |e| e.copy_for_sweeps(code, &rows, &tiles));
-            },
-            |e| {
-                e.b().set_registers(true, TO_MULTIPLY);
-                e.multiply_in_sweeps(code, &rows, &tiles);
-            },
+        self.copy_and_multiply(
+            &[tiles, rows],
+            |e| e.copy_for_sweeps(code, &rows, &tiles),
+            |e| e.multiply_in_sweeps(code, &rows, &tiles),
         );
     }
 
@@ -408,7 +398,7 @@ impl Emitter<'_> {
         }
         let (start, end) = (self.int(0), self.size(code.sweeps.columns.0));
         // The matrix of the half tile whose weights are still to be multiplied, and where its stage
-        // is given back. At first there is none: what is multiplied then is overwritten.
+        // is given back. At first there is none, and the first products are overwritten.
         let (last_matrix, last_free) = (self.b().copy(state.right), self.b().copy(tiles.barriers));
         let free_last = Address { base: Some(last_free), offset: 0 };
         let idle = sweep.mask.as_ref().and_then(|mask| self.comes_to_nothing(state, mask, &running, weighted, rows));

@@ -1,6 +1,6 @@
 //! Sweeps: loops over the rows of a product that never store it. A block of rows goes over the
-//! columns several times. Each time it multiplies again, tile by tile, and what the body does with
-//! an element happens while it is in a register:
+//! columns several times. Each time it multiplies again, tile by tile, and the body takes an
+//! element while it is in a register:
 //!
 //! ```text
 //! parallel i < s {
@@ -96,8 +96,8 @@ pub struct Weighted<'l> {
     pub product: &'l Contraction,
     /// The values of elements that it multiplies, before their conversion.
     pub weight: ValueId,
-    /// The index of its results in the row, their number, and the index of each loop over them.
-    pub results: (IndexId, &'l Size, Vec<IndexId>),
+    /// Its results in a row: their number, and the index of each loop over them.
+    pub results: (&'l Size, Vec<IndexId>),
     /// The statements for a result, at the end.
     pub after: Vec<&'l Statement>,
 }
@@ -184,7 +184,7 @@ struct Finder<'p, 'l> {
     score: ValueId,
     /// The number of sweeps that come before a value.
     ready: Vec<(ValueId, usize)>,
-    /// The same for what scratch holds.
+    /// The same for the contents of scratch.
     scratch: Vec<(BufferId, usize)>,
     row_statements: Vec<(usize, &'l Statement)>,
     elements: Vec<(usize, &'l Statement)>,
@@ -273,8 +273,8 @@ impl<'l> Finder<'_, 'l> {
             }
             let weighted = self.weighted.as_mut()?;
             weighted.after.extend(&l.body);
-            weighted.results.2.push(*index);
-            return (extent.as_size()? == weighted.results.1).then_some(());
+            weighted.results.1.push(*index);
+            return (extent.as_size()? == weighted.results.0).then_some(());
         }
         if *extent != self.columns {
             return None;
@@ -320,12 +320,12 @@ impl<'l> Finder<'_, 'l> {
             self.flat(statement, Some(*result))?;
         }
         let after = c.epilogue.iter().collect();
-        let results = (*result, results.as_size()?, vec![*result]);
+        let results = (results.as_size()?, vec![*result]);
         self.weighted = Some(Weighted { sweep, product: c, weight, results, after });
         Some(())
     }
 
-    /// The sweeps, each with what it needs.
+    /// The sweeps, each with the statements that it needs.
     fn sweeps(&self) -> Option<Vec<Sweep<'l>>> {
         let stored = |statement: &Statement| match statement {
             Statement::Store { buffer, .. } => !is_scratch(self.program, *buffer),

@@ -27,26 +27,22 @@ struct Element {
     score: Reg,
     /// The values of statements so far.
     values: Vec<(ValueId, Reg)>,
-    scratch: BTreeMap<Kept, Reg>,
+    kept: Kept,
 }
 
-/// A value that an element keeps in a register.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kept {
-    /// Its element of scratch.
-    Element(BufferId),
-    /// The value that has been rounded to this one.
-    Unrounded(Reg),
+/// The registers that statements of an element leave to later ones.
+#[derive(Clone, Default)]
+pub(super) struct Kept {
+    /// Its elements of scratch.
+    scratch: BTreeMap<BufferId, Reg>,
+    /// The values before they were rounded to 16 bits.
+    unrounded: BTreeMap<Reg, Reg>,
 }
 
 impl Element {
-    fn unrounded(&self, rounded: Reg) -> Option<Reg> {
-        self.scratch.get(&Kept::Unrounded(rounded)).copied()
-    }
-
-    fn each_register(&mut self, mut visit: impl FnMut(&mut Reg)) {
-        self.values.iter_mut().for_each(|(_, reg)| visit(reg));
-        self.scratch.values_mut().for_each(visit);
+    fn each_register(&mut self, visit: impl FnMut(&mut Reg)) {
+        let values = self.values.iter_mut().map(|(_, reg)| reg);
+        values.chain(self.kept.scratch.values_mut()).for_each(visit);
     }
 }
 
@@ -103,7 +99,7 @@ impl Emitter<'_> {
                 let (which, k) = (number / ELEMENTS, number % ELEMENTS);
                 let (column, inside) = columns[k];
                 let score = state.scores[k / 2 * 4 + which * 2 + k % 2];
-                Element { which, k, column, inside, score, values: vec![], scratch: BTreeMap::new() }
+                Element { which, k, column, inside, score, values: vec![], kept: Kept::default() }
             })
             .collect();
         let (elements, rest) = self.divide_first(code, (sweep, weighted), rows, elements);
@@ -120,7 +116,7 @@ impl Emitter<'_> {
             }
             let Some(weighted) = weighted else { continue };
             let weight = self.value(weighted.weight);
-            weights[which].push((weight, element.unrounded(weight), inside));
+            weights[which].push((weight, element.kept.unrounded.get(&weight).copied(), inside));
         }
         for (which, weights) in weights.iter().enumerate() {
             for (k, pair) in weights.chunks(2).enumerate() {
@@ -209,7 +205,7 @@ impl Emitter<'_> {
         self.define(code.sweeps.scores.result, element.score);
         element.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
         let valid = element.inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
-        self.element(statements, &mut element.scratch, valid);
+        self.element(statements, &mut element.kept, valid);
     }
 
     /// The input of a reduction, as part of a state.
@@ -222,18 +218,18 @@ impl Emitter<'_> {
     }
 
     /// Runs statements of an element. Its scratch stays in registers.
-    pub(super) fn element(&mut self, statements: &[&Statement], scratch: &mut BTreeMap<Kept, Reg>, valid: Option<Reg>) {
+    pub(super) fn element(&mut self, statements: &[&Statement], kept: &mut Kept, valid: Option<Reg>) {
         let program = self.program;
         let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
         for statement in statements {
             match statement {
                 Statement::Let { value, op: Op::Load { buffer, .. } } if is_scratch(buffer) => {
-                    let reg = scratch[&Kept::Element(*buffer)];
+                    let reg = kept.scratch[buffer];
                     self.define(*value, reg);
                     continue;
                 }
                 Statement::Store { buffer, value, .. } if is_scratch(buffer) => {
-                    scratch.insert(Kept::Element(*buffer), self.value(*value));
+                    kept.scratch.insert(*buffer, self.value(*value));
                     continue;
                 }
                 _ => {}
@@ -246,7 +242,7 @@ impl Emitter<'_> {
             if let Statement::Let { value, op: Op::Cast(Dtype::F16 | Dtype::Bf16, from) } = statement
                 && self.dtype(*from) == Dtype::F32
             {
-                scratch.insert(Kept::Unrounded(self.value(*value)), self.value(*from));
+                kept.unrounded.insert(self.value(*value), self.value(*from));
             }
         }
     }
@@ -254,7 +250,7 @@ impl Emitter<'_> {
     /// Runs the statements of the second product's results.
     pub(super) fn results(&mut self, state: &Multiplying<'_, '_>, rows: &[ThreadRow; 2]) {
         let code = state.code;
-        let Some(Weighted { product, results: (_, count, indices), after, .. }) = &code.sweeps.weighted else { return };
+        let Some(Weighted { product, results: (count, indices), after, .. }) = &code.sweeps.weighted else { return };
         let end = self.size(count);
         for k in 0..code.width / 4 {
             let column = self.b().op2(Opcode::Add, Type::S64, state.column, k / 2 * 8 + k % 2);
@@ -264,7 +260,7 @@ impl Emitter<'_> {
                 indices.iter().for_each(|index| self.bind(*index, column));
                 self.define(product.result, state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2]);
                 let valid = self.b().op2(Opcode::And, Type::Pred, inside, row.valid);
-                self.element(after, &mut BTreeMap::new(), Some(valid));
+                self.element(after, &mut Kept::default(), Some(valid));
             }
         }
     }

@@ -3,12 +3,11 @@
 //! can depend on data (the exponential of a masked score is 0 unless the maximum of the row is
 //! infinite, for instance), so each warp looks at its rows before a sweep.
 
-use std::collections::BTreeMap;
-
 use ir::nest::IndexId;
 use ir::sched::{Bound, Mask, Weighted};
 use ir::{Affine, CompareOp};
 
+use super::elements::Kept;
 use super::{AT_ONCE, Multiplying, OF_WARP, Running, ThreadRow};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
@@ -37,7 +36,7 @@ impl Emitter<'_> {
             self.enter_row(state.code, row);
             let fill = self.value(mask.fill);
             self.define(mask.masked, fill);
-            self.element(&mask.elements, &mut BTreeMap::new(), None);
+            self.element(&mask.elements, &mut Kept::default(), None);
             let mut counts = vec![];
             for Running { reduction, merging, .. } in running {
                 let [input] = reduction.inputs.as_slice() else { return None };
