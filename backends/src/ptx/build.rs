@@ -187,11 +187,6 @@ impl Builder {
         self.push(Op::Load { space, ty, to: vec![to], at });
     }
 
-    /// Loads neighbours in memory into existing registers.
-    pub(super) fn load_several_to(&mut self, to: Vec<Reg>, space: Space, ty: Type, at: Address) {
-        self.push(Op::Load { space, ty, to, at });
-    }
-
     pub(super) fn store(&mut self, space: Space, ty: Type, from: Reg, at: Address) {
         self.push(Op::Store { space, ty, from: vec![from], at });
     }
@@ -208,19 +203,15 @@ impl Builder {
         self.push(Op::Store { space, ty, from, at });
     }
 
-    /// Starts an asynchronous copy of four or eight bytes from global to shared memory.
-    pub(super) fn copy_async(&mut self, to: Address, from: Address, bytes: i64) {
-        self.push(Op::Copy { to, from, bytes });
+    /// Starts an asynchronous copy of 4, 8 or 16 bytes from global to shared memory, or of `read`
+    /// bytes, filled up with zeros.
+    pub(super) fn copy_async(&mut self, to: Address, from: Address, bytes: i64, read: Option<Reg>) {
+        self.push(Op::Copy { to, from, bytes, read });
     }
 
     /// Waits for all asynchronous copies of this thread.
     pub(super) fn await_copies(&mut self) {
         self.push(Op::AwaitCopies);
-    }
-
-    /// Starts an asynchronous copy of `read` bytes to shared memory, filled up to 16 with zeros.
-    pub(super) fn copy_wide(&mut self, to: Address, from: Address, read: Reg) {
-        self.push(Op::CopyWide { to, from, read });
     }
 
     pub(super) fn group_copies(&mut self) {

@@ -1,7 +1,7 @@
 //! Tiled contractions (matrix products). A block computes a tile of the result, and each thread a
 //! part of it in registers: a square, or half of one where there are few columns. The factors go
-//! through shared memory, a few inner iterations at a time, double-buffered: the next tiles are
-//! loaded while the current ones are multiplied. Finally the tile itself is staged in shared
+//! through shared memory, a few inner iterations at a time, in a pipeline: the next tiles are
+//! copied while the current ones are multiplied. Finally the tile itself is staged in shared
 //! memory, and the epilogue runs along its rows.
 //!
 //! Each element is accumulated in one chain over ascending inner indices: with `fma` in `f32` (also
@@ -11,14 +11,13 @@
 use ir::build::Values;
 use ir::groups::Groups;
 use ir::nest::{Contraction, Extent, IndexId, Program};
-use ir::sabotage::{self, Bug};
 use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
 use super::emit::{Argument, Emitter};
 use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
-use super::factor::Factor;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::pipeline::Pipeline;
 use super::split::Split;
 use super::tensor::TensorUnits;
 use super::{Math, Target, scalar};
@@ -108,7 +107,7 @@ impl Tiled {
     /// The size of the dynamic shared memory in bytes.
     pub(super) fn more(&self) -> usize {
         match &self.multiplier {
-            Multiplier::Threads(_) => 0,
+            Multiplier::Threads(tiles) => tiles.memory(),
             Multiplier::TensorUnits(units) => units.memory(),
         }
     }
@@ -176,6 +175,18 @@ impl Tiles {
     pub(super) fn sides(&self) -> [Side; 2] {
         self.quads.map(|quads| Side { length: 16 * QUAD * quads, dtype: self.dtype, sum: self.sum })
     }
+
+    /// The pipeline of the factors' tiles.
+    fn pipeline(&self) -> Pipeline {
+        let bytes = self.sides().iter().map(|side| side.bytes()).sum();
+        Pipeline { stages: 3, lead: 2, bytes, depth: DEPTH, by_tensor_cores: false }
+    }
+
+    /// The size of the dynamic shared memory in bytes.
+    fn memory(&self) -> usize {
+        let Pipeline { stages, bytes, .. } = self.pipeline();
+        usize::try_from(stages * bytes).unwrap_or(0)
+    }
 }
 
 /// A side of a result tile, and the tile of the factor along it.
@@ -193,6 +204,11 @@ impl Side {
     /// quad avoids bank conflicts.
     pub(super) fn pitch(&self) -> i64 {
         (self.length + QUAD) * bytes(self.sum)
+    }
+
+    /// The bytes of the factor's tile.
+    fn bytes(&self) -> i64 {
+        DEPTH * self.pitch()
     }
 }
 
@@ -318,26 +334,59 @@ impl Emitter<'_> {
     }
 
     fn multiply_by_threads(&mut self, c: &Contraction, tiles: &Tiles, sides: [TileSide<'_>; 2], inner: Inner<'_>) {
-        let (sums, at) = self.tile_sums(c, tiles, sides, inner);
-        self.tile_epilogue(c, tiles, sides, &sums, at);
+        let sums = self.tile_sums(c, tiles, sides, inner);
+        self.tile_epilogue(c, tiles, sides, &sums);
     }
 
-    /// This thread's sums of a tile, over some inner indices, and the shared memory that is free
-    /// again.
+    /// This thread's sums of a tile, over some inner indices. The result is row by row.
     pub(super) fn tile_sums(
         &mut self,
         c: &Contraction,
         tiles: &Tiles,
         [rows, columns]: [TileSide<'_>; 2],
         inner: Inner<'_>,
-    ) -> (Vec<Vec<Reg>>, i64) {
+    ) -> Vec<Vec<Reg>> {
         let [down, across] = tiles.sides();
-        // Two factors, each in two buffers.
-        let memory = 2 * DEPTH * (down.pitch() + across.pitch());
-        let at = self.b().take(Space::Shared, usize::try_from(memory).unwrap_or(0));
-        let left = self.factor(down, &c.left, rows, inner, at);
-        let right = self.factor(across, &c.right, columns, inner, at + DEPTH * down.pitch());
-        (self.products(tiles, [&left, &right], inner, at), at)
+        let left = self.factor(down, &c.left, rows, inner, 0);
+        let right = self.factor(across, &c.right, columns, inner, down.bytes());
+        let [high, wide] = tiles.quads.map(|quads| QUAD * quads);
+        let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
+        let sums: Vec<Vec<Reg>> = (0..high).map(|_| (0..wide).map(|_| self.b().copy(zero)).collect()).collect();
+        let corner = self.corner(tiles);
+        let more = self.b().mov(Type::U64, Operand::More);
+        let places = [(corner.down, 0), (corner.across, down.bytes())].map(|(first, at)| {
+            let place = self.b().op(Opcode::Mad, Type::S64, &[first.into(), bytes(tiles.sum).into(), more.into()]);
+            self.b().op2(Opcode::Add, Type::S64, place, at)
+        });
+        self.for_each_stage(
+            tiles.pipeline(),
+            inner,
+            |e, from, stage| [&left, &right].into_iter().for_each(|factor| e.fill_tile(factor, from, stage)),
+            |e, stage| {
+                let places = places.map(|place| e.b().op2(Opcode::Add, Type::S64, place, stage));
+                e.multiply_tiles(tiles, places, &sums);
+            },
+        );
+        sums
+    }
+
+    /// Adds the products of a stage to the sums: an outer product per inner index.
+    fn multiply_tiles(&mut self, tiles: &Tiles, places: [Reg; 2], sums: &[Vec<Reg>]) {
+        let [down, across] = tiles.sides();
+        for step in 0..DEPTH {
+            let left = Address { base: Some(places[0]), offset: step * down.pitch() };
+            let right = Address { base: Some(places[1]), offset: step * across.pitch() };
+            let left = self.quads(tiles.sum, left, (tiles.quads[0], 4));
+            let right = self.quads(tiles.sum, right, (tiles.quads[1], 8));
+            for (row, (sums, x)) in sums.iter().zip(&left).enumerate() {
+                let mut products: Vec<(Reg, Reg)> = sums.iter().copied().zip(right.iter().copied()).collect();
+                // Rows by turns forwards and backwards, so that an operand is used again at once.
+                if row % 2 == 1 {
+                    products.reverse();
+                }
+                products.into_iter().for_each(|(sum, y)| self.add_product(tiles.sum, sum, *x, y));
+            }
+        }
     }
 
     /// Runs the epilogue on the sums of a tile.
@@ -347,10 +396,9 @@ impl Emitter<'_> {
         tiles: &Tiles,
         sides: [TileSide<'_>; 2],
         sums: &[Vec<Reg>],
-        at: i64,
     ) {
         let epilogue = self.begin_epilogue(c, tiles.sum, tiles.dtype, sides);
-        self.epilogue_tile(&epilogue, tiles, sums, at);
+        self.epilogue_tile(&epilogue, tiles, sums);
     }
 
     /// The digits of a number in a mixed radix, least significant first.
@@ -385,59 +433,6 @@ impl Emitter<'_> {
         Corner { across, down: at(warp_down, 4 * down, lane_down), low }
     }
 
-    /// Accumulates this thread's part. The result is row by row.
-    fn products(&mut self, tiles: &Tiles, factors: [&Factor<'_>; 2], inner: Inner<'_>, at: i64) -> Vec<Vec<Reg>> {
-        let [high, wide] = tiles.quads.map(|quads| QUAD * quads);
-        let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
-        let sums: Vec<Vec<Reg>> = (0..high).map(|_| (0..wide).map(|_| self.b().copy(zero)).collect()).collect();
-        let corner = self.corner(tiles);
-        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let pitches = tiles.sides().map(|side| side.pitch());
-        let [down, across] = [(corner.down, at), (corner.across, at + DEPTH * pitches[0])].map(|(first, at)| {
-            let place = self.b().op(Opcode::Mad, Type::S64, &[first.into(), bytes(tiles.sum).into(), own.into()]);
-            self.b().op2(Opcode::Add, Type::S64, place, at)
-        });
-        // `now` alternates between the two halves of the double buffer.
-        let half = DEPTH * (pitches[0] + pitches[1]);
-        let (zero, depth) = (self.int(0), inner.end);
-        let (inner, now) = (self.b().copy(inner.from.unwrap_or(zero)), self.b().copy(zero));
-        for factor in factors {
-            // A software pipeline: load the tile of the next round into registers, multiply, then
-            // store it to shared memory. The first tile is loaded before the loop.
-            self.fetch(factor, inner);
-            self.commit(factor, inner, now);
-        }
-        self.b().barrier();
-        self.while_(
-            |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
-            |e| {
-                e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), DEPTH.into()]);
-                // Past the last tile, all elements are out of bounds and nothing is loaded.
-                factors.iter().for_each(|factor| e.fetch(factor, inner));
-                let [down, across] = [down, across].map(|place| e.b().op2(Opcode::Add, Type::S64, place, now));
-                // Unrolled over the depth of the tile: an outer product per inner index.
-                for step in 0..DEPTH {
-                    let left = Address { base: Some(down), offset: step * pitches[0] };
-                    let right = Address { base: Some(across), offset: step * pitches[1] };
-                    let left = e.quads(tiles.sum, left, (tiles.quads[0], 4));
-                    let right = e.quads(tiles.sum, right, (tiles.quads[1], 8));
-                    for (sums, x) in sums.iter().zip(&left) {
-                        sums.iter().zip(&right).for_each(|(sum, y)| e.add_product(tiles.sum, *sum, *x, *y));
-                    }
-                }
-                // Swap the halves of the double buffer.
-                e.b().op_to(now, Opcode::Sub, Type::S64, &[half.into(), now.into()]);
-                // The other half was last read before the barrier of the previous round, so it may
-                // be overwritten.
-                factors.iter().for_each(|factor| e.commit(factor, inner, now));
-                if !sabotage::on(Bug::PtxProducts) {
-                    e.b().barrier();
-                }
-            },
-        );
-        sums
-    }
-
     /// A thread's elements of a row of a factor's tile. Its quads are as far apart as the quads of
     /// all threads across.
     fn quads(&mut self, dtype: Dtype, first: Address, (quads, threads): (i64, i64)) -> Vec<Reg> {
@@ -458,7 +453,7 @@ impl Emitter<'_> {
         all
     }
 
-    pub(super) fn store_quad(&mut self, dtype: Dtype, quad: &[Reg], at: Address) {
+    fn store_quad(&mut self, dtype: Dtype, quad: &[Reg], at: Address) {
         let mut rest = quad;
         for (place, count) in pieces(dtype, at) {
             let (own, others) = rest.split_at(count);
@@ -480,12 +475,12 @@ impl Emitter<'_> {
 
     /// Stages one quad of each thread's rows at a time in shared memory and runs the epilogue over
     /// them.
-    fn epilogue_tile(&mut self, epilogue: &Epilogue<'_>, tiles: &Tiles, sums: &[Vec<Reg>], at: i64) {
+    fn epilogue_tile(&mut self, epilogue: &Epilogue<'_>, tiles: &Tiles, sums: &[Vec<Reg>]) {
         let [_, across] = tiles.sides();
         let pitch = across.pitch();
         let corner = self.corner(tiles);
-        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), pitch.into(), own.into()]);
+        let memory = self.b().mov(Type::U64, Operand::More);
+        let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), pitch.into(), memory.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
         // The four rows of threads in a warp contribute four quads of consecutive rows.
         let run = 4 * QUAD;
@@ -498,12 +493,11 @@ impl Emitter<'_> {
             threads: i64::from(THREADS),
             neighbours: 1,
         };
-        let memory = self.b().op2(Opcode::Add, Type::S64, own, at);
         for quad in 0..tiles.quads[0] {
             let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
             for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
                 for (group, sums) in (0i64..).zip(sums.chunks(QUAD as usize)) {
-                    let offset = at + k * pitch + group * 8 * QUAD * bytes(tiles.sum);
+                    let offset = k * pitch + group * 8 * QUAD * bytes(tiles.sum);
                     self.store_quad(tiles.sum, sums, Address { base: Some(place), offset });
                 }
             }

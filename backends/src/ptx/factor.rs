@@ -1,14 +1,14 @@
-//! Loads the factors of a contraction into shared memory, tile by tile, with one row per inner
-//! index.
+//! Brings the factors of a contraction to the stages of a pipeline in shared memory, tile by tile,
+//! with one row per inner index.
 //!
-//! A factor that is a plain load with constant strides is first loaded into registers, while the
-//! previous tile is multiplied, and then stored to shared memory. It is loaded by quads if it is
-//! contiguous and aligned. Any other factor is computed element by element.
+//! A factor that is a plain load with constant strides is copied with `cp.async`, bypassing
+//! registers: by quads if it is contiguous along rows of the tile and aligned, otherwise element by
+//! element. Any other factor is computed.
 
 use ir::groups::step;
 use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Op, Program, Prologue, Statement, ValueId};
-use ir::{Dtype, Scalar, Size, visit};
+use ir::{Scalar, Size, visit};
 
 use super::build::Control;
 use super::contract::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
@@ -23,34 +23,51 @@ pub(super) struct Factor<'c> {
     prologue: &'c Prologue,
     outer: TileSide<'c>,
     inner: Inner<'c>,
-    /// The offset of its first tile in shared memory.
+    /// The offset of its tile in a stage.
     at: i64,
-    matrix: Option<Matrix>,
+    copies: Option<AsyncCopies>,
 }
 
-/// A factor that is a plain load.
-struct Matrix {
-    dtype: Dtype,
-    /// Whether it is contiguous along the inner index.
+/// The asynchronous copies of a thread, for a factor that is a plain load.
+struct AsyncCopies {
+    /// The bytes of an element.
+    width: i64,
+    /// Whether adjacent threads copy adjacent inner indices.
     deep: bool,
-    /// The distance between adjacent elements in bytes, unless it is contiguous.
-    apart: Option<Reg>,
-    /// A predicate: quads are aligned and either completely in bounds or completely out of bounds.
+    /// A predicate: quads are aligned and either completely in bounds or completely out of bounds,
+    /// so they are copied at once.
     aligned: Option<Reg>,
-    /// The distance between consecutive tiles in bytes.
+    /// A predicate: all outer indices of the tile are in bounds.
+    whole: Reg,
+    /// The address of the first element's bytes, and its place in the first stage.
+    pointer: Reg,
+    place: Reg,
+    /// The distance in bytes between rows of copies: along the outer index if these are deep.
+    apart: Reg,
+    /// The distance in bytes between consecutive tiles.
     next: Reg,
-    quads: Vec<Quad>,
 }
 
-/// Four adjacent elements of a tile that one thread loads.
-struct Quad {
-    pointer: Reg,
-    outer: Reg,
-    /// The inner index within the tile.
-    inner: Reg,
-    /// The address in the first tile.
-    place: Reg,
-    elements: Vec<Reg>,
+/// How the copies of a tile are spread over the threads: adjacent threads copy adjacent elements, so
+/// that the loads are coalesced.
+#[derive(Clone, Copy)]
+struct Spread {
+    /// The adjacent elements of a copy.
+    elements: i64,
+    /// The copies in a row.
+    in_row: i64,
+    /// The number of a thread's copies, and of rows from one to the next.
+    count: i64,
+    step: i64,
+}
+
+impl Spread {
+    /// Copies of `elements`, along the inner index if they are deep.
+    fn new(side: Side, deep: bool, elements: i64) -> Spread {
+        let in_row = if deep { DEPTH } else { side.length } / elements;
+        let step = i64::from(THREADS) / in_row;
+        Spread { elements, in_row, count: side.length * DEPTH / elements / i64::from(THREADS), step }
+    }
 }
 
 /// The strides of a plain load.
@@ -97,8 +114,11 @@ impl Emitter<'_> {
         at: i64,
     ) -> Factor<'c> {
         let steps = Steps::of(self.program, prologue, prologue.value, outer.dims, inner.dims);
-        let matrix = steps.map(|steps| self.matrix(side, &steps, outer, inner, at));
-        Factor { side, prologue, outer, inner, at, matrix }
+        // The tile holds elements as they are in memory.
+        let steps = steps.filter(|steps| self.element_bytes(steps.buffer) == bytes(side.sum) && side.sum == side.dtype);
+        let mut factor = Factor { side, prologue, outer, inner, at, copies: None };
+        factor.copies = steps.map(|steps| self.copies_of(&factor, &steps));
+        factor
     }
 
     /// A predicate: groups of `count` elements are aligned, and either completely in bounds or
@@ -138,154 +158,132 @@ impl Emitter<'_> {
         deep
     }
 
-    fn matrix(
-        &mut self,
-        side: Side,
-        steps: &Steps,
-        TileSide { dims: outer, range: span }: TileSide<'_>,
-        Inner { dims: inner, from, .. }: Inner<'_>,
-        at: i64,
-    ) -> Matrix {
-        let width = self.element_bytes(steps.buffer);
-        let deep = steps.deep();
-        let [outer_bytes, inner_bytes] =
-            [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(width))));
-        let along = if deep { &steps.inner } else { &steps.outer };
-        let apart = (along.as_constant() != Some(1)).then_some(if deep { inner_bytes } else { outer_bytes });
-        let aligned = self.aligned(steps, outer, inner, QUAD);
-        let origin = self.origin(steps, outer, inner);
+    fn copies_of(&mut self, factor: &Factor<'_>, steps: &Steps) -> AsyncCopies {
+        let Factor { side, outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, from, .. }, .. } = *factor;
+        let (width, deep) = (bytes(side.sum), steps.deep());
+        let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(width))));
+        let aligned = if deep { None } else { self.aligned(steps, dims, inner_dims, QUAD) };
+        let origin = self.origin(steps, dims, inner_dims);
         let origin = match from {
-            Some(from) => self.b().op(Opcode::Mad, Type::S64, &[from.into(), inner_bytes.into(), origin.into()]),
+            Some(from) => self.b().op(Opcode::Mad, Type::S64, &[from.into(), by_inner.into(), origin.into()]),
             None => origin,
         };
-        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let own = self.b().op2(Opcode::Add, Type::S64, own, at);
+        let one = self.first_copied(deep, Spread::new(side, deep, 1));
+        let [outer, inner] = match aligned {
+            Some(aligned) => {
+                let quads = self.first_copied(deep, Spread::new(side, deep, QUAD));
+                [0, 1].map(|k| self.b().select(Type::B64, quads[k], one[k], aligned))
+            }
+            None => one,
+        };
+        let place = self.place_in_stage(factor, outer, inner);
+        let outer = self.b().op2(Opcode::Add, Type::S64, outer, range.from);
+        let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
+        let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
+        let last = self.b().op2(Opcode::Add, Type::S64, range.from, side.length);
+        AsyncCopies {
+            width,
+            deep,
+            aligned,
+            whole: self.b().set(Comparison::Le, Type::S64, last, range.count),
+            pointer: self.b().copy(pointer),
+            place,
+            apart: if deep { by_outer } else { by_inner },
+            next: self.b().op2(Opcode::Mul, Type::S64, by_inner, DEPTH),
+        }
+    }
+
+    /// The outer and the inner index of a thread's first copy within the tile.
+    fn first_copied(&mut self, deep: bool, spread: Spread) -> [Reg; 2] {
         let thread = self.special(Special::Tid);
-        // Adjacent threads load adjacent quads, so that the loads are coalesced.
-        let in_row = if deep { DEPTH } else { side.length } / QUAD;
-        let first = self.b().op2(Opcode::And, Type::B64, thread, in_row - 1);
-        let first = self.b().op2(Opcode::Mul, Type::S64, first, QUAD);
-        let row = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(in_row.ilog2()));
-        let rows_at_once = i64::from(THREADS) / in_row;
-        let class = scalar::memory(self.program.buffers[steps.buffer].dtype).class();
-        let mut quads = vec![];
-        // A thread loads several quads, as far apart as all threads together reach.
-        for k in 0..side.length * DEPTH / QUAD / i64::from(THREADS) {
-            let row = self.b().op2(Opcode::Add, Type::S64, row, k * rows_at_once);
-            let (outer, inner) = if deep { (row, first) } else { (first, row) };
-            let place = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), side.pitch().into(), own.into()]);
-            let place = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(side.sum).into(), place.into()]);
-            let outer = self.b().op2(Opcode::Add, Type::S64, outer, span.from);
-            let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), outer_bytes.into(), origin.into()]);
-            let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), inner_bytes.into(), pointer.into()]);
-            let pointer = self.b().copy(pointer);
-            let elements = (0..QUAD).map(|_| self.b().reg(class)).collect();
-            quads.push(Quad { pointer, outer, inner, place, elements });
-        }
-        let next = self.b().op2(Opcode::Mul, Type::S64, inner_bytes, DEPTH);
-        Matrix { dtype: self.program.buffers[steps.buffer].dtype, deep, apart, aligned, next, quads }
+        let across = self.b().op2(Opcode::And, Type::B64, thread, spread.in_row - 1);
+        let across = self.b().op2(Opcode::Mul, Type::S64, across, spread.elements);
+        let down = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(spread.in_row.ilog2()));
+        if deep { [down, across] } else { [across, down] }
     }
 
-    /// Starts the loads of the tile at inner index `from` into registers.
-    pub(super) fn fetch(&mut self, factor: &Factor<'_>, from: Reg) {
-        let Some(matrix) = &factor.matrix else { return };
-        let ty = scalar::memory(matrix.dtype);
-        let (span, end) = (factor.outer.range, factor.inner.end);
-        let mut inner_of = vec![];
-        // Clear all elements first: those out of bounds keep the zero.
-        for quad in &matrix.quads {
-            for element in &quad.elements {
-                let zero = scalar::constant(self.b(), Scalar::zero(matrix.dtype));
-                self.b().assign(*element, zero);
-            }
-            inner_of.push(self.b().op2(Opcode::Add, Type::S64, quad.inner, from));
-        }
-        let limits = |e: &mut Self, quad: &Quad, inner: Reg, k: i64| {
-            let (more_outer, more_inner) = if matrix.deep { (0, k) } else { (k, 0) };
-            let [a, b] = [(quad.outer, more_outer, span.count), (inner, more_inner, end)].map(|(n, more, end)| {
-                let n = if more == 0 { n } else { e.b().op2(Opcode::Add, Type::S64, n, more) };
-                e.b().set(Comparison::Lt, Type::S64, n, end)
-            });
-            e.b().op2(Opcode::And, Type::Pred, a, b)
-        };
-        let by_quads = |e: &mut Self| {
-            let bytes = matrix.dtype.bytes() as i64;
-            // An access has at most 16 bytes, so a quad of `f64` takes two.
-            let count = (16 / bytes).min(QUAD) as usize;
-            for (quad, inner) in matrix.quads.iter().zip(&inner_of) {
-                let inside = limits(e, quad, *inner, 0);
-                for (k, elements) in (0i64..).zip(quad.elements.chunks(count)) {
-                    let at = Address { base: Some(quad.pointer), offset: 16 * k };
-                    let to = elements.to_vec();
-                    e.b().guarded(inside, |b| b.load_several_to(to, Space::Global, ty, at));
-                }
-            }
-        };
-        let one_by_one = |e: &mut Self| {
-            for (quad, inner) in matrix.quads.iter().zip(&inner_of) {
-                let mut at = quad.pointer;
-                for (k, element) in (0i64..).zip(&quad.elements) {
-                    let inside = limits(e, quad, *inner, k);
-                    let place = Address { base: Some(at), offset: 0 };
-                    e.b().guarded(inside, |b| b.load_to(*element, Space::Global, ty, place));
-                    at = match matrix.apart {
-                        Some(apart) => e.b().op2(Opcode::Add, Type::S64, at, apart),
-                        None => e.b().op2(Opcode::Add, Type::S64, at, matrix.dtype.bytes() as i64),
-                    };
-                }
-            }
-        };
-        match matrix.aligned {
-            Some(aligned) => self.either(aligned, by_quads, one_by_one),
-            None => one_by_one(self),
-        }
-        for quad in &matrix.quads {
-            let pointer = quad.pointer;
-            self.b().op_to(pointer, Opcode::Add, Type::S64, &[pointer.into(), matrix.next.into()]);
-        }
-    }
-
-    /// Stores the tile to shared memory, `behind` bytes after its first buffer.
-    pub(super) fn commit(&mut self, factor: &Factor<'_>, from: Reg, behind: Reg) {
+    /// The address of an element in the first stage.
+    fn place_in_stage(&mut self, factor: &Factor<'_>, outer: Reg, inner: Reg) -> Reg {
+        let more = self.b().mov(Type::U64, Operand::More);
         let side = factor.side;
-        let Some(matrix) = &factor.matrix else { return self.compute(factor, from, behind) };
-        for quad in &matrix.quads {
-            let place = self.b().op2(Opcode::Add, Type::S64, quad.place, behind);
-            let elements: Vec<Reg> = quad
-                .elements
-                .iter()
-                .map(|x| if side.sum == matrix.dtype { *x } else { scalar::cast(self.b(), side.sum, matrix.dtype, *x) })
-                .collect();
-            // A quad along the outer index is contiguous in the tile, one along the inner index is
-            // a column.
-            if !matrix.deep {
-                self.store_quad(side.sum, &elements, Address { base: Some(place), offset: 0 });
-                continue;
+        let place = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), side.pitch().into(), more.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(side.sum).into(), place.into()]);
+        self.b().op2(Opcode::Add, Type::S64, place, factor.at)
+    }
+
+    /// Starts to copy the tile at inner index `from` to a stage, or computes it.
+    pub(super) fn fill_tile(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
+        let Some(copies) = &factor.copies else { return self.compute(factor, from, stage) };
+        let side = factor.side;
+        let one_by_one = Spread::new(side, copies.deep, 1);
+        let make = |e: &mut Self, from: Option<Reg>| match copies.aligned {
+            Some(aligned) => e.either(
+                aligned,
+                |e| e.copy_tile(factor, copies, Spread::new(side, copies.deep, QUAD), (from, stage)),
+                |e| e.copy_tile(factor, copies, one_by_one, (from, stage)),
+            ),
+            None => e.copy_tile(factor, copies, one_by_one, (from, stage)),
+        };
+        let end = self.b().op2(Opcode::Add, Type::S64, from, DEPTH);
+        let whole = self.b().set(Comparison::Le, Type::S64, end, factor.inner.end);
+        let whole = self.b().op2(Opcode::And, Type::Pred, whole, copies.whole);
+        self.either(whole, |e| make(e, None), |e| make(e, Some(from)));
+        self.b().op_to(copies.pointer, Opcode::Add, Type::S64, &[copies.pointer.into(), copies.next.into()]);
+    }
+
+    /// Starts the copies of a tile. With its first inner index, elements out of bounds become 0.
+    fn copy_tile(
+        &mut self,
+        factor: &Factor<'_>,
+        copies: &AsyncCopies,
+        spread: Spread,
+        (from, stage): (Option<Reg>, Reg),
+    ) {
+        let limits = from.map(|from| {
+            let (TileSide { range, .. }, Inner { end, .. }) = (factor.outer, factor.inner);
+            let [outer, inner] = self.first_copied(copies.deep, spread);
+            [(outer, range.from, range.count), (inner, from, end)]
+                .map(|(first, from, end)| (self.b().op2(Opcode::Add, Type::S64, first, from), end))
+        });
+        let place = self.b().op2(Opcode::Add, Type::S64, copies.place, stage);
+        let apart = self.b().op2(Opcode::Mul, Type::S64, copies.apart, spread.step);
+        let between = spread.step * if copies.deep { copies.width } else { factor.side.pitch() };
+        let mut pointer = copies.pointer;
+        for k in 0..spread.count {
+            let inside = limits.map(|limits| {
+                let more = if copies.deep { [k * spread.step, 0] } else { [0, k * spread.step] };
+                let [a, b] = [0, 1].map(|side| {
+                    let (first, end) = limits[side];
+                    let index = self.b().op2(Opcode::Add, Type::S64, first, more[side]);
+                    self.b().set(Comparison::Lt, Type::S64, index, end)
+                });
+                self.b().op2(Opcode::And, Type::Pred, a, b)
+            });
+            let bytes = (spread.elements * copies.width).min(16);
+            let read = inside.map(|inside| self.b().select(Type::B32, bytes, 0, inside));
+            for offset in (0..spread.elements * copies.width).step_by(bytes as usize) {
+                let to = Address { base: Some(place), offset: k * between + offset };
+                self.b().copy_async(to, Address { base: Some(pointer), offset }, bytes, read);
             }
-            for (k, element) in (0i64..).zip(elements) {
-                let at = Address { base: Some(place), offset: k * side.pitch() };
-                self.b().store(Space::Shared, held(side.sum), element, at);
-            }
+            pointer = self.b().op2(Opcode::Add, Type::S64, pointer, apart);
         }
     }
 
     /// Computes a tile element by element and stores it.
-    fn compute(&mut self, factor: &Factor<'_>, from: Reg, behind: Reg) {
+    fn compute(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
         let side = factor.side;
         let (TileSide { dims: outer, range: span }, Inner { dims: inner, end, .. }) = (factor.outer, factor.inner);
         let rows = self.axes(outer, &factor.prologue.body);
         let depth = self.axes(inner, &factor.prologue.body);
         let deep = self.loads_deep(factor.prologue, inner);
-        let own = self.b().mov(Type::U64, Operand::Own(Space::Shared));
-        let own = self.b().op2(Opcode::Add, Type::S64, own, behind);
         let (thread, all) = (self.special(Special::Tid), self.int(side.length * DEPTH));
         let in_row = if deep { DEPTH } else { side.length };
         self.counted(thread, all, i64::from(THREADS), |e, number| {
             let first = e.b().op2(Opcode::And, Type::B64, number, in_row - 1);
             let row = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(in_row.ilog2()));
             let (outer, inner) = if deep { (row, first) } else { (first, row) };
-            let place = e.b().op(Opcode::Mad, Type::S64, &[inner.into(), side.pitch().into(), own.into()]);
-            let place = e.b().op(Opcode::Mad, Type::S64, &[outer.into(), bytes(side.sum).into(), place.into()]);
+            let place = e.place_in_stage(factor, outer, inner);
+            let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
             let outer = e.b().op2(Opcode::Add, Type::S64, outer, span.from);
             let inner = e.b().op2(Opcode::Add, Type::S64, inner, from);
             let [a, b] =
@@ -302,8 +300,7 @@ impl Emitter<'_> {
                     if side.sum == side.dtype { value } else { scalar::cast(e.b(), side.sum, side.dtype, value) };
                 e.b().assign(element, value);
             });
-            let at = Address { base: Some(place), offset: factor.at };
-            e.b().store(Space::Shared, held(side.sum), element, at);
+            e.b().store(Space::Shared, held(side.sum), element, Address { base: Some(place), offset: 0 });
         });
     }
 }

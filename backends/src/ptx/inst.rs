@@ -243,11 +243,9 @@ pub enum Op {
     Load { space: Space, ty: Type, to: Vec<Reg>, at: Address },
     /// `st.space.type [at], from`, of one register or a vector of two or four.
     Store { space: Space, ty: Type, from: Vec<Reg>, at: Address },
-    /// `cp.async.ca.shared.global [to], [from], bytes`: copies four or eight bytes.
-    Copy { to: Address, from: Address, bytes: i64 },
-    /// `cp.async.cg.shared.global [to], [from], 16, read`: copies `read` bytes and fills up to 16
-    /// with zeros.
-    CopyWide { to: Address, from: Address, read: Reg },
+    /// `cp.async.shared.global [to], [from], bytes, read`: copies 4, 8 or 16 bytes, or `read` of
+    /// them and fills up with zeros.
+    Copy { to: Address, from: Address, bytes: i64, read: Option<Reg> },
     /// `cp.async.commit_group`: groups the copies issued since the previous group.
     GroupCopies,
     /// `cp.async.wait_group but`: waits for all groups except the `but` most recent ones.
@@ -378,10 +376,9 @@ impl Inst {
                 regs.iter_mut().for_each(|reg| visit(Name::Reg(reg)));
                 at.name(visit);
             }
-            Op::Copy { to, from, .. } => [to, from].into_iter().for_each(|at| at.name(visit)),
-            Op::CopyWide { to, from, read } => {
+            Op::Copy { to, from, read, .. } => {
                 [to, from].into_iter().for_each(|at| at.name(visit));
-                visit(Name::Reg(read));
+                read.iter_mut().for_each(|read| visit(Name::Reg(read)));
             }
             Op::LoadMatrices { to, at, .. } => {
                 to.iter_mut().for_each(|reg| visit(Name::Reg(reg)));

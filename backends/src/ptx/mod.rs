@@ -20,7 +20,7 @@
 //! | `collectives`, `prefixes` | reductions and scans of rows across the threads of a warp, block or cluster |
 //! | `columns` | reductions along columns, in strips |
 //! | `layout`, `vectors`, `stencil`, `transpose` | loops that the schedule has laid out: in threads, in vectors, with register reuse, in tiles |
-//! | `contract`, `factor`, `tensor`, `epilogue` | matrix products by threads or tensor cores |
+//! | `contract`, `factor`, `pipeline`, `tensor`, `epilogue` | matrix products by threads or tensor cores |
 //! | `tensor_map` | memory as bulk copies see it |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
 //! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
@@ -42,6 +42,7 @@ mod last;
 mod layout;
 mod loops;
 mod ordered;
+mod pipeline;
 mod plan;
 mod prefixes;
 mod print;

@@ -98,13 +98,12 @@ impl Display for Op {
                 let vector = Vector(*ty, from);
                 write!(f, "st.{space}{} {}, {}", vector.suffix(), In(*space, at), vector.registers())
             }
-            Op::Copy { to, from, bytes } => {
+            Op::Copy { to, from, bytes, read } => {
                 let [to, from] = [In(Space::Shared, to), In(Space::Global, from)];
-                write!(f, "cp.async.ca.shared.global {to}, {from}, {bytes}")
-            }
-            Op::CopyWide { to, from, read } => {
-                let [to, from] = [In(Space::Shared, to), In(Space::Global, from)];
-                write!(f, "cp.async.cg.shared.global {to}, {from}, 16, %r{}", read.index())
+                // Only 16 bytes at once can bypass the first-level cache.
+                let cache = if *bytes == 16 { "cg" } else { "ca" };
+                write!(f, "cp.async.{cache}.shared.global {to}, {from}, {bytes}")?;
+                read.map_or(Ok(()), |read| write!(f, ", %r{}", read.index()))
             }
             Op::GroupCopies => f.write_str("cp.async.commit_group"),
             Op::AwaitGroups { but } => write!(f, "cp.async.wait_group {but}"),

@@ -95,7 +95,7 @@ impl Emitter<'_> {
             let end = e.b().op2(Opcode::Add, Type::S64, from, length);
             let end = e.b().op2(Opcode::Min, Type::S64, end, depth);
             let inner = Inner { dims: &grid.groups.inner, from: Some(from), end };
-            let (sums, at) = e.tile_sums(c, tiles, sides, inner);
+            let sums = e.tile_sums(c, tiles, sides, inner);
 
             let first = e.place_of_sums(tiles, split, sums_at, before);
             let own = e.place_of_sums(tiles, split, sums_at, number);
@@ -117,7 +117,7 @@ impl Emitter<'_> {
                     });
                     e.b().op_to(from, Opcode::Add, Type::S64, &[from.into(), split.bytes.into()]);
                 });
-                e.tile_epilogue(c, tiles, sides, &sums, at);
+                e.tile_epilogue(c, tiles, sides, &sums);
             });
         });
     }

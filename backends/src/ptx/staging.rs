@@ -97,7 +97,7 @@ impl Emitter<'_> {
                     let (to, from) =
                         (Address { base: Some(to), offset: k * threads * width }, Address { base: Some(at), ..from });
                     if let Some(valid) = usize::try_from(k).ok().and_then(|k| elements.valid(k)) {
-                        e.b().guarded(valid, |b| b.copy_async(to, from, width));
+                        e.b().guarded(valid, |b| b.copy_async(to, from, width, None));
                     }
                 }
             });

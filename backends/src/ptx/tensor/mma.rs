@@ -6,6 +6,7 @@ use ir::{Dtype, Scalar};
 use super::pipeline::{FactorPipeline, Ring};
 use super::{Fragment, Side, TensorUnits, staged};
 use crate::ptx::build::Control;
+use crate::ptx::contract::Inner;
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::StagedAccumulator;
 use crate::ptx::inst::{Address, Factors, Opcode, Reg, Space, Special, Type};
@@ -80,7 +81,7 @@ impl Emitter<'_> {
         by: Factors,
         pipelines: [&FactorPipeline<'_>; 2],
         tile: &WarpTile,
-        depth: Reg,
+        inner: Inner<'_>,
     ) -> Sums {
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         let sums: Sums = (0..WARP_TILE / 16)
@@ -88,7 +89,7 @@ impl Emitter<'_> {
             .collect();
         let places = [(pipelines[0], tile.down), (pipelines[1], tile.across)]
             .map(|(pipeline, first)| self.first_fragment(units, pipeline, first, tile.lane));
-        self.for_each_stage(units, pipelines, depth, |e, stage| {
+        self.multiply_stages(units, pipelines, inner, |e, stage| {
             let places = places.map(|place| e.b().op2(Opcode::Add, Type::S64, place, stage));
             for step in 0..DEPTH / STEP {
                 e.step(units, by, pipelines, places, step, &sums);

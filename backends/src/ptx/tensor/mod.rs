@@ -237,7 +237,7 @@ impl Emitter<'_> {
         let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
         let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
         let tile = self.warp_tile();
-        let sums = self.multiply_by_warps(units, by, [&left, &right], &tile, inner.end);
+        let sums = self.multiply_by_warps(units, by, [&left, &right], &tile, inner);
         // The memory of the factors is free afterwards, and holds a part of the tile at a time.
         let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
         let memory = self.b().mov(Type::U64, Operand::More);
@@ -261,7 +261,7 @@ impl Emitter<'_> {
     ) {
         let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
         let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
-        let sums = self.multiply_by_warp_groups(units, by, [&left, &right], inner.end);
+        let sums = self.multiply_by_warp_groups(units, by, [&left, &right], inner);
         // The memory of the factors is free afterwards, and holds the tile.
         let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
         let memory = self.b().mov(Type::U64, Operand::More);

@@ -13,6 +13,7 @@ use crate::ptx::contract::{Inner, TileSide};
 use crate::ptx::emit::Emitter;
 use crate::ptx::factor::Steps;
 use crate::ptx::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use crate::ptx::pipeline::Pipeline;
 use crate::ptx::scalar;
 use crate::ptx::state::ExecScope;
 
@@ -196,66 +197,21 @@ impl Emitter<'_> {
     }
 
     /// Calls a function for each stage, when its tiles have arrived.
-    pub(super) fn for_each_stage(
+    pub(super) fn multiply_stages(
         &mut self,
         units: &TensorUnits,
-        pipelines: [&FactorPipeline<'_>; 2],
-        depth: Reg,
+        factors: [&FactorPipeline<'_>; 2],
+        inner: Inner<'_>,
         multiply: impl FnOnce(&mut Self, Reg),
     ) {
-        let ring = units.ring();
-        let (start, lead) = (self.int(0), self.int(ring.lead * ring.stage()));
-        // The inner index of the next tile to prefetch, and its stage.
-        let (coming, comes_to) = (self.b().copy(start), self.b().copy(start));
-        let prefetch = |e: &mut Self| {
-            let some = e.b().set(Comparison::Lt, Type::S64, coming, depth);
-            e.when(some, |e| pipelines.iter().for_each(|pipeline| e.prefetch(units, pipeline, coming, comes_to)));
-            e.b().group_copies();
-            e.b().op_to(coming, Opcode::Add, Type::S64, &[coming.into(), units.depth().into()]);
-            e.advance_stage(ring, comes_to);
+        let Ring { stages, lead, .. } = units.ring();
+        let by_tensor_cores = matches!(units.driver, Driver::WarpGroup(_));
+        let bytes = units.ring().stage();
+        let pipeline = Pipeline { stages, lead, bytes, depth: units.depth(), by_tensor_cores };
+        let fill = |e: &mut Self, from: Reg, stage: Reg| {
+            factors.iter().for_each(|factor| e.prefetch(units, factor, from, stage));
         };
-        self.while_(|e| e.b().set(Comparison::Lt, Type::S64, comes_to, lead), prefetch);
-        let (inner, stage) = (self.b().copy(start), self.b().copy(start));
-        self.while_(
-            |e| e.b().set(Comparison::Lt, Type::S64, inner, depth),
-            |e| {
-                // The barrier has two purposes: the current tile is complete, and all warps are
-                // done with an earlier one, so that its stage can be overwritten: with the
-                // previous one, or, if products are still on their way after their instructions,
-                // with the one before.
-                e.b().await_groups((ring.lead - 1) as u32);
-                match units.driver {
-                    Driver::Warp(_) => {
-                        e.b().barrier();
-                        prefetch(e);
-                        multiply(e, stage);
-                    }
-                    Driver::WarpGroup(_) | Driver::Bulk(..) => {
-                        e.b().fence_tiles();
-                        e.b().barrier();
-                        multiply(e, stage);
-                        prefetch(e);
-                        e.b().await_products((ring.stages - 1 - ring.lead) as u32);
-                    }
-                }
-                e.b().op_to(inner, Opcode::Add, Type::S64, &[inner.into(), units.depth().into()]);
-                e.advance_stage(ring, stage);
-            },
-        );
-        // The epilogue reuses this memory, so no copy may be in flight, and no product.
-        if let Driver::WarpGroup(_) = units.driver {
-            self.b().await_products(0);
-        }
-        self.b().await_copies();
-        self.b().barrier();
-    }
-
-    /// Advances to the next stage of the ring.
-    fn advance_stage(&mut self, ring: Ring, stage: Reg) {
-        let next = self.b().op2(Opcode::Add, Type::S64, stage, ring.stage());
-        let is_last = self.b().set(Comparison::Eq, Type::S64, next, ring.stages * ring.stage());
-        let next = self.b().select(Type::B64, 0, next, is_last);
-        self.b().assign(stage, next);
+        self.for_each_stage(pipeline, inner, fill, multiply);
     }
 
     /// Starts to copy the tile at inner index `from` to a stage, or computes it.
@@ -272,7 +228,7 @@ impl Emitter<'_> {
                     let inside = e.b().set(Comparison::Lt, Type::S64, inner, pipeline.inner.end);
                     let read = e.b().select(Type::B32, *read, 0, inside);
                     let to = Address { base: Some(place), offset: k * copies.between };
-                    e.b().copy_wide(to, Address { base: Some(pointer), offset: 0 }, read);
+                    e.b().copy_async(to, Address { base: Some(pointer), offset: 0 }, WIDE, Some(read));
                     pointer = e.b().op2(Opcode::Add, Type::S64, pointer, copies.apart);
                 }
                 e.b().op_to(copies.pointer, Opcode::Add, Type::S64, &[copies.pointer.into(), copies.next.into()]);

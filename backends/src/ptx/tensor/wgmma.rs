@@ -8,6 +8,7 @@
 use super::pipeline::{FactorPipeline, Ring};
 use super::{FactorTile, Fragment, Side, TensorUnits};
 use crate::ptx::build::Control;
+use crate::ptx::contract::Inner;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};
 use crate::ptx::scalar;
@@ -131,10 +132,10 @@ impl Emitter<'_> {
         units: &TensorUnits,
         by: TileFactors,
         factors: [&FactorPipeline<'_>; 2],
-        depth: Reg,
+        inner: Inner<'_>,
     ) -> Vec<Reg> {
         let products = self.products_of(by, factors.map(|factor| factor.tile));
-        self.for_each_stage(units, factors, depth, |e, stage| e.start_products(units, &products, stage));
+        self.multiply_stages(units, factors, inner, |e, stage| e.start_products(units, &products, stage));
         products.sums
     }
 }
