@@ -207,7 +207,7 @@ impl Side {
     }
 
     /// The bytes of the factor's tile.
-    fn bytes(&self) -> i64 {
+    pub(super) fn bytes(&self) -> i64 {
         DEPTH * self.pitch()
     }
 }
@@ -347,8 +347,7 @@ impl Emitter<'_> {
         inner: Inner<'_>,
     ) -> Vec<Vec<Reg>> {
         let [down, across] = tiles.sides();
-        let left = self.factor(down, &c.left, rows, inner, 0);
-        let right = self.factor(across, &c.right, columns, inner, down.bytes());
+        let factors = self.factors([(down, &c.left, rows), (across, &c.right, columns)], inner);
         let [high, wide] = tiles.quads.map(|quads| QUAD * quads);
         let zero = scalar::constant(self.b(), Scalar::zero(tiles.sum));
         let sums: Vec<Vec<Reg>> = (0..high).map(|_| (0..wide).map(|_| self.b().copy(zero)).collect()).collect();
@@ -361,7 +360,7 @@ impl Emitter<'_> {
         self.for_each_stage(
             tiles.pipeline(),
             inner,
-            |e, from, stage| [&left, &right].into_iter().for_each(|factor| e.fill_tile(factor, from, stage)),
+            |e, from, stage| e.fill_tiles(&factors, from, stage),
             |e, stage| {
                 let places = places.map(|place| e.b().op2(Opcode::Add, Type::S64, place, stage));
                 e.multiply_tiles(tiles, places, &sums);

@@ -15,7 +15,7 @@ use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
 use super::columns::{Strip, StripShape};
-use super::fast_division::FastDivision;
+use super::fast_division::{self, FastDivision};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::rows::RegisterRow;
 use super::scalar;
@@ -52,6 +52,14 @@ pub enum Argument {
 struct Scope<'a> {
     dtypes: &'a Values,
     values: SecondaryMap<ValueId, Option<Reg>>,
+    /// Whether quotients of `f32` are known to lie in range.
+    quotients_in_range: bool,
+}
+
+impl<'a> Scope<'a> {
+    fn new(dtypes: &'a Values) -> Scope<'a> {
+        Scope { dtypes, values: SecondaryMap::new(), quotients_in_range: false }
+    }
 }
 
 /// The code generator of one kernel.
@@ -120,7 +128,7 @@ impl<'a> Emitter<'a> {
         Emitter {
             builder,
             program,
-            scope: Scope { dtypes: &kernel.values, values: SecondaryMap::new() },
+            scope: Scope::new(&kernel.values),
             indices: SecondaryMap::new(),
             arguments: vec![],
             maps: vec![],
@@ -625,6 +633,9 @@ impl<'a> Emitter<'a> {
             Op::Binary(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));
                 match (op, self.scope.dtypes[*a], &mut self.fast_division) {
+                    (BinaryOp::Div, Dtype::F32, _) if self.scope.quotients_in_range => {
+                        fast_division::quotient(&mut self.builder, x, y)
+                    }
                     (BinaryOp::Div, Dtype::F32, Some(fast_division)) => {
                         fast_division.quotient(&mut self.builder, self.masks.valid, x, y)
                     }
@@ -669,7 +680,7 @@ impl<'a> Emitter<'a> {
             let power = self.builder.op(Opcode::MulRn, Type::F32, &[arguments[0].into(), log2_e]);
             return self.builder.op(Opcode::Exp2Near, Type::F32, &[power.into()]);
         }
-        let inner = Scope { dtypes: &function.values, values: SecondaryMap::new() };
+        let inner = Scope { quotients_in_range: function.quotients_in_range, ..Scope::new(&function.values) };
         let outer = std::mem::replace(&mut self.scope, inner);
         for (parameter, argument) in function.params.iter().zip(arguments) {
             self.define(*parameter, argument);
@@ -684,8 +695,7 @@ impl<'a> Emitter<'a> {
     pub(super) fn merge(&mut self, id: ReducerId, arguments: &[Reg]) -> Vec<Reg> {
         let program = self.program;
         let reducer = &program.reducers[id];
-        let inner = Scope { dtypes: &reducer.values, values: SecondaryMap::new() };
-        let outer = std::mem::replace(&mut self.scope, inner);
+        let outer = std::mem::replace(&mut self.scope, Scope::new(&reducer.values));
         for (parameter, argument) in reducer.params.iter().zip(arguments) {
             self.define(*parameter, *argument);
         }

@@ -17,13 +17,20 @@ use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Typ
 use super::scalar;
 use super::state::ExecScope;
 
-/// A factor of the contraction being emitted.
-pub(super) struct Factor<'c> {
+/// The factors of the contraction being emitted.
+pub(super) struct Factors<'c> {
+    factors: [Factor<'c>; 2],
+    inner: Inner<'c>,
+    /// If both are copied, a predicate: their tiles are plain ([`AsyncCopies::plain`]).
+    plain: Option<Reg>,
+}
+
+/// A factor, whose tile is at an offset in each stage.
+struct Factor<'c> {
     side: Side,
     prologue: &'c Prologue,
     outer: TileSide<'c>,
     inner: Inner<'c>,
-    /// The offset of its tile in a stage.
     at: i64,
     copies: Option<AsyncCopies>,
 }
@@ -37,12 +44,13 @@ struct AsyncCopies {
     /// A predicate: quads are aligned and either completely in bounds or completely out of bounds,
     /// so they are copied at once.
     aligned: Option<Reg>,
-    /// A predicate: all outer indices of the tile are in bounds.
-    whole: Reg,
+    /// A predicate: all outer indices of the tile are in bounds, and it is copied as is best.
+    plain: Reg,
+    best: Spread,
     /// The address of the first element's bytes, and its place in the first stage.
     pointer: Reg,
     place: Reg,
-    /// The distance in bytes between rows of copies: along the outer index if these are deep.
+    /// The distance in bytes between the copies of a thread, as is best.
     apart: Reg,
     /// The distance in bytes between consecutive tiles.
     next: Reg,
@@ -105,20 +113,29 @@ impl Steps {
 }
 
 impl Emitter<'_> {
-    pub(super) fn factor<'c>(
+    /// The factors of a contraction: prologues with the sides of the tile along them.
+    pub(super) fn factors<'c>(
         &mut self,
-        side: Side,
-        prologue: &'c Prologue,
-        outer: TileSide<'c>,
+        sides: [(Side, &'c Prologue, TileSide<'c>); 2],
         inner: Inner<'c>,
-        at: i64,
-    ) -> Factor<'c> {
-        let steps = Steps::of(self.program, prologue, prologue.value, outer.dims, inner.dims);
-        // The tile holds elements as they are in memory.
-        let steps = steps.filter(|steps| self.element_bytes(steps.buffer) == bytes(side.sum) && side.sum == side.dtype);
-        let mut factor = Factor { side, prologue, outer, inner, at, copies: None };
-        factor.copies = steps.map(|steps| self.copies_of(&factor, &steps));
-        factor
+    ) -> Factors<'c> {
+        let [left, right] = sides;
+        let factors = [(left, 0), (right, left.0.bytes())].map(|((side, prologue, outer), at)| {
+            let steps = Steps::of(self.program, prologue, prologue.value, outer.dims, inner.dims);
+            // The tile holds elements as they are in memory.
+            let as_it_is =
+                |steps: &Steps| self.element_bytes(steps.buffer) == bytes(side.sum) && side.sum == side.dtype;
+            let steps = steps.filter(as_it_is);
+            let factor = Factor { side, prologue, outer, inner, at, copies: None };
+            Factor { copies: steps.map(|steps| self.copies_of(&factor, &steps)), ..factor }
+        });
+        let plain = match &factors {
+            [Factor { copies: Some(left), .. }, Factor { copies: Some(right), .. }] => {
+                Some(self.b().op2(Opcode::And, Type::Pred, left.plain, right.plain))
+            }
+            _ => None,
+        };
+        Factors { factors, inner, plain }
     }
 
     /// A predicate: groups of `count` elements are aligned, and either completely in bounds or
@@ -168,27 +185,32 @@ impl Emitter<'_> {
             Some(from) => self.b().op(Opcode::Mad, Type::S64, &[from.into(), by_inner.into(), origin.into()]),
             None => origin,
         };
-        let one = self.first_copied(deep, Spread::new(side, deep, 1));
+        let one_by_one = Spread::new(side, deep, 1);
+        let best = if aligned.is_some() { Spread::new(side, deep, QUAD) } else { one_by_one };
+        let [one, first] = [one_by_one, best].map(|spread| self.first_copied(deep, spread));
         let [outer, inner] = match aligned {
-            Some(aligned) => {
-                let quads = self.first_copied(deep, Spread::new(side, deep, QUAD));
-                [0, 1].map(|k| self.b().select(Type::B64, quads[k], one[k], aligned))
-            }
-            None => one,
+            Some(aligned) => [0, 1].map(|k| self.b().select(Type::B64, first[k], one[k], aligned)),
+            None => first,
         };
         let place = self.place_in_stage(factor, outer, inner);
         let outer = self.b().op2(Opcode::Add, Type::S64, outer, range.from);
         let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
         let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
         let last = self.b().op2(Opcode::Add, Type::S64, range.from, side.length);
+        let whole = self.b().set(Comparison::Le, Type::S64, last, range.count);
+        let plain = match aligned {
+            Some(aligned) => self.b().op2(Opcode::And, Type::Pred, whole, aligned),
+            None => whole,
+        };
         AsyncCopies {
             width,
             deep,
             aligned,
-            whole: self.b().set(Comparison::Le, Type::S64, last, range.count),
+            plain,
+            best,
             pointer: self.b().copy(pointer),
             place,
-            apart: if deep { by_outer } else { by_inner },
+            apart: self.b().op2(Opcode::Mul, Type::S64, if deep { by_outer } else { by_inner }, best.step),
             next: self.b().op2(Opcode::Mul, Type::S64, by_inner, DEPTH),
         }
     }
@@ -211,24 +233,40 @@ impl Emitter<'_> {
         self.b().op2(Opcode::Add, Type::S64, place, factor.at)
     }
 
-    /// Starts to copy the tile at inner index `from` to a stage, or computes it.
-    pub(super) fn fill_tile(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
-        let Some(copies) = &factor.copies else { return self.compute(factor, from, stage) };
-        let side = factor.side;
-        let one_by_one = Spread::new(side, copies.deep, 1);
-        let make = |e: &mut Self, from: Option<Reg>| match copies.aligned {
-            Some(aligned) => e.either(
-                aligned,
-                |e| e.copy_tile(factor, copies, Spread::new(side, copies.deep, QUAD), (from, stage)),
-                |e| e.copy_tile(factor, copies, one_by_one, (from, stage)),
-            ),
-            None => e.copy_tile(factor, copies, one_by_one, (from, stage)),
+    /// Starts to fill a stage with the tiles at inner index `from`, if there are any.
+    pub(super) fn fill_tiles(&mut self, Factors { factors, inner, plain }: &Factors<'_>, from: Reg, stage: Reg) {
+        let some = |e: &mut Self| {
+            let some = e.b().set(Comparison::Lt, Type::S64, from, inner.end);
+            e.when(some, |e| factors.iter().for_each(|factor| e.fill_tile(factor, from, stage)));
         };
-        let end = self.b().op2(Opcode::Add, Type::S64, from, DEPTH);
-        let whole = self.b().set(Comparison::Le, Type::S64, end, factor.inner.end);
-        let whole = self.b().op2(Opcode::And, Type::Pred, whole, copies.whole);
-        self.either(whole, |e| make(e, None), |e| make(e, Some(from)));
-        self.b().op_to(copies.pointer, Opcode::Add, Type::S64, &[copies.pointer.into(), copies.next.into()]);
+        let copied = || factors.iter().filter_map(|factor| Some((factor, factor.copies.as_ref()?)));
+        match plain {
+            // A single branch: warps wait for each.
+            Some(plain) => {
+                let end = self.b().op2(Opcode::Add, Type::S64, from, DEPTH);
+                let whole = self.b().set(Comparison::Le, Type::S64, end, inner.end);
+                let plain = self.b().op2(Opcode::And, Type::Pred, whole, *plain);
+                let all = |e: &mut Self| {
+                    copied().for_each(|(factor, copies)| e.copy_tile(factor, copies, copies.best, (None, stage)));
+                };
+                self.either(plain, all, some);
+            }
+            None => some(self),
+        }
+        for (_, AsyncCopies { pointer, next, .. }) in copied() {
+            self.b().op_to(*pointer, Opcode::Add, Type::S64, &[(*pointer).into(), (*next).into()]);
+        }
+    }
+
+    /// Starts to copy the tile at inner index `from` to a stage, or computes it.
+    fn fill_tile(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
+        let Some(copies) = &factor.copies else { return self.compute(factor, from, stage) };
+        let make = |e: &mut Self, spread| e.copy_tile(factor, copies, spread, (Some(from), stage));
+        let one_by_one = Spread::new(factor.side, copies.deep, 1);
+        match copies.aligned {
+            Some(aligned) => self.either(aligned, |e| make(e, copies.best), |e| make(e, one_by_one)),
+            None => make(self, one_by_one),
+        }
     }
 
     /// Starts the copies of a tile. With its first inner index, elements out of bounds become 0.
@@ -246,7 +284,10 @@ impl Emitter<'_> {
                 .map(|(first, from, end)| (self.b().op2(Opcode::Add, Type::S64, first, from), end))
         });
         let place = self.b().op2(Opcode::Add, Type::S64, copies.place, stage);
-        let apart = self.b().op2(Opcode::Mul, Type::S64, copies.apart, spread.step);
+        let apart = match copies.best.step / spread.step {
+            1 => copies.apart,
+            times => self.b().op2(Opcode::Shr, Type::S64, copies.apart, i64::from(times.ilog2())),
+        };
         let between = spread.step * if copies.deep { copies.width } else { factor.side.pitch() };
         let mut pointer = copies.pointer;
         for k in 0..spread.count {

@@ -13,6 +13,9 @@
 //! infinite or NaN. A divisor that is zero, subnormal or too small for its dividend makes it
 //! infinite or NaN, and so does any NaN operand; these cases are detected in the result. For a
 //! square root the same holds for x.
+//!
+//! The quotients of some functions are known to lie in range, whatever the argument
+//! ([`ir::nest::Function::quotients_in_range`]). Nothing is recorded for these.
 
 use std::ops::Range;
 
@@ -62,15 +65,7 @@ impl FastDivision {
     }
 
     pub(super) fn quotient(&mut self, b: &mut Builder, valid: Option<Reg>, x: Reg, y: Reg) -> Reg {
-        // A Newton step refines 1 / y, then the exact residual `x - y * quotient` corrects the
-        // quotient.
-        let minus = b.op(Opcode::Neg, Type::F32, &[y.into()]);
-        let near = b.op(Opcode::RcpNear, Type::F32, &[y.into()]);
-        let error = fma(b, minus, near, float(1.0));
-        let inverse = fma(b, near, error, near);
-        let quotient = b.op2(Opcode::MulRn, Type::F32, x, inverse);
-        let rest = fma(b, minus, quotient, x);
-        let quotient = fma(b, rest, inverse, quotient);
+        let quotient = quotient(b, x, y);
         let operands = [(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)];
         let known = self.divisor == Some(y);
         self.record(b, valid, &operands[..if known { 1 } else { 2 }], quotient);
@@ -106,6 +101,23 @@ impl FastDivision {
             None => record(b),
         }
     }
+}
+
+/// A quotient, correctly rounded if |x| >= 2^-40 or x = 0 or |y| >= 2^24, |y| is between 2^-80 and
+/// 2^80, and the quotient is no infinity.
+///
+/// The rest is then a multiple of 2^-149, so it is exact, also where the quotient is subnormal.
+pub(super) fn quotient(b: &mut Builder, x: Reg, y: Reg) -> Reg {
+    // A Newton step refines 1 / y, then the exact residual `y * quotient - x` corrects the
+    // quotient. With this sign a quotient of -0 stays as it is.
+    let [minus_x, minus_y] = [x, y].map(|value| b.op(Opcode::Neg, Type::F32, &[value.into()]));
+    let near = b.op(Opcode::RcpNear, Type::F32, &[y.into()]);
+    let error = fma(b, minus_y, near, float(1.0));
+    let inverse = fma(b, near, error, near);
+    let quotient = b.op2(Opcode::MulRn, Type::F32, x, inverse);
+    let rest = fma(b, y, quotient, minus_x);
+    let minus_inverse = b.op(Opcode::Neg, Type::F32, &[inverse.into()]);
+    fma(b, rest, minus_inverse, quotient)
 }
 
 fn fma(b: &mut Builder, x: Reg, y: Reg, z: impl Into<Operand>) -> Reg {

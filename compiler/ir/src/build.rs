@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
     /// Ends the body and adds it to the program as a scalar function.
     pub fn finish_function(self, name: String, math: MathFn, params: Vec<ValueId>, result: ValueId) -> FunctionId {
         let Builder { program, values, body, .. } = self;
-        program.functions.push(Function { name, math, params, values, body, result })
+        program.functions.push(Function { name, math, params, values, body, result, quotients_in_range: false })
     }
 
     /// Ends the body and adds it to the program as the merge of a reducer.

@@ -303,6 +303,9 @@ pub struct Function {
     pub body: Block,
     /// The value it returns.
     pub result: ValueId,
+    /// Whether its quotients of `f32` lie where no step of Newton's method for them leaves the
+    /// normal range, for all arguments, or are not used: then a few instructions divide exactly.
+    pub quotients_in_range: bool,
 }
 
 /// One launch: a tree of loops over scalar code. Top-level loops run one after another, and a later

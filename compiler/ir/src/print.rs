@@ -287,7 +287,8 @@ impl<'a> Printer<'a> {
     fn function(&mut self, f: &Function) {
         let body = Body { indices: &PrimaryMap::new(), values: &f.values };
         let params = params(&f.params, &f.values);
-        self.line(&format!("function @{} = {}({params}) {{", name(&f.name), f.math));
+        let quotients = if f.quotients_in_range { " in_range" } else { "" };
+        self.line(&format!("function @{} = {}({params}){quotients} {{", name(&f.name), f.math));
         self.block(&body, &f.body, &[f.result]);
         self.line("}");
     }

@@ -114,7 +114,7 @@ pub(super) fn build(math: MathFn, dtype: Dtype, body: impl for<'b> FnOnce(&[Valu
     let result = body(&parameters).id;
     let State { values, open } = builder.state.into_inner();
     let body = open.into_iter().flat_map(|o| o.statements).collect();
-    Function { name: format!("{math}.{dtype}"), math, params, values, body, result }
+    Function { name: format!("{math}.{dtype}"), math, params, values, body, result, quotients_in_range: false }
 }
 
 /// Builds a reducer: `body` computes its merge from two states, of earlier and of later elements.

@@ -53,14 +53,21 @@ pub fn define(math: MathFn, dtype: Dtype) -> Option<Function> {
         None if dtype.is_int() && !dtype.is_storage() => integer::body(math)?,
         None => return None,
     };
-    Some(builder::build(math, dtype, |arguments| match (body, arguments) {
+    let function = builder::build(math, dtype, |arguments| match (body, arguments) {
         (Body::One(f), &[x, ..]) => f(x),
         (Body::Two(f), &[x, y, ..]) => f(x, y),
         (Body::Three(f), &[x, y, z, ..]) => f(x, y, z),
         // No function has fewer arguments than its body takes, because the table below agrees with
         // `MathFn::arity`.
         _ => unreachable!("{math} takes {} arguments", math.arity()),
-    }))
+    });
+    Some(Function { quotients_in_range: quotients_in_range(math), ..function })
+}
+
+/// Whether the quotients of a function lie in a range where they can be computed fast: those of a
+/// gate have a divisor from 2^39 to 2^80, the one of tanh has a dividend of at least 0.4.
+fn quotients_in_range(math: MathFn) -> bool {
+    matches!(math, MathFn::Sigmoid | MathFn::Silu | MathFn::GeluTanh | MathFn::Tanh)
 }
 
 fn body(math: MathFn) -> Option<Body> {

@@ -209,7 +209,8 @@ impl Emitter<'_> {
         let bytes = units.ring().stage();
         let pipeline = Pipeline { stages, lead, bytes, depth: units.depth(), by_tensor_cores };
         let fill = |e: &mut Self, from: Reg, stage: Reg| {
-            factors.iter().for_each(|factor| e.prefetch(units, factor, from, stage));
+            let some = e.b().set(Comparison::Lt, Type::S64, from, inner.end);
+            e.when(some, |e| factors.iter().for_each(|factor| e.prefetch(units, factor, from, stage)));
         };
         self.for_each_stage(pipeline, inner, fill, multiply);
     }

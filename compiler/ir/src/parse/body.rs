@@ -63,8 +63,10 @@ impl Parser<'_> {
         let math = self.named("a mathematical function", MathFn::from_name)?;
         let mut scope = Scope { binds: Binds::None, ..Scope::default() };
         let params = self.params(&mut scope)?;
+        let quotients_in_range = self.take_word("in_range");
         let (body, result) = self.block_of_one(&mut scope)?;
-        let function = Function { name: name.clone(), math, params, values: scope.values, body, result };
+        let values = scope.values;
+        let function = Function { name: name.clone(), math, params, values, body, result, quotients_in_range };
         self.functions.insert(name, self.program.functions.push(function));
         Ok(())
     }

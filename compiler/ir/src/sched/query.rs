@@ -125,7 +125,8 @@ pub fn may_repeat(body: &Block) -> bool {
     again
 }
 
-/// Whether a body, or a function that it calls, divides or takes square roots of `f32`.
+/// Whether a body, or a function that it calls, divides or takes square roots of `f32` whose
+/// ranges are not known.
 pub fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) -> bool {
     let mut found = false;
     visit::for_each_statement(body, &mut |statement| {
@@ -134,7 +135,7 @@ pub fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype
             found |= dtype(*x) == Dtype::F32;
         } else if let Op::Call(function, _) = op {
             let function = &program.functions[*function];
-            found |= divides(program, &function.body, &|v| function.values[v]);
+            found |= !function.quotients_in_range && divides(program, &function.body, &|v| function.values[v]);
         }
     });
     found
