@@ -163,7 +163,8 @@ impl Tiled {
     /// The blocks that fit on a multiprocessor.
     fn resident(&self) -> u32 {
         match &self.multiplier {
-            // With two blocks, one can multiply while the other waits for memory.
+            // While one block waits, others multiply.
+            Multiplier::Threads(tiles) if tiles.quads[1] < tiles.quads[0] => 3,
             Multiplier::Threads(_) => 2,
             Multiplier::TensorUnits(units) => units.resident(),
         }
@@ -461,6 +462,16 @@ impl Emitter<'_> {
         }
     }
 
+    /// A copy that the assembler does not take for the value itself, if that has 32 bits.
+    fn separated(&mut self, dtype: Dtype, value: Reg) -> Reg {
+        if held(dtype) != Type::B32 {
+            return value;
+        }
+        // Grids have one dimension, which the assembler does not know.
+        let zero = self.b().mov(Type::U32, Operand::Special(Special::CtaidZ));
+        self.b().op2(Opcode::Or, Type::B32, value, zero)
+    }
+
     fn add_product(&mut self, dtype: Dtype, sum: Reg, x: Reg, y: Reg) {
         if dtype.is_float() {
             let ty = scalar::arithmetic(dtype);
@@ -496,8 +507,11 @@ impl Emitter<'_> {
             let own_rows = &sums[usize::try_from(quad * QUAD).unwrap_or(0)..];
             for (k, sums) in (0i64..).zip(&own_rows[..QUAD as usize]) {
                 for (group, sums) in (0i64..).zip(sums.chunks(QUAD as usize)) {
+                    // Quads in memory are quads of registers. The sums stay free of that: a sum
+                    // and its factors then lie in different banks of registers.
+                    let sums: Vec<Reg> = sums.iter().map(|sum| self.separated(tiles.sum, *sum)).collect();
                     let offset = k * pitch + group * 8 * QUAD * bytes(tiles.sum);
-                    self.store_quad(tiles.sum, sums, Address { base: Some(place), offset });
+                    self.store_quad(tiles.sum, &sums, Address { base: Some(place), offset });
                 }
             }
             self.b().barrier();

@@ -289,6 +289,7 @@ impl Emitter<'_> {
             times => self.b().op2(Opcode::Shr, Type::S64, copies.apart, i64::from(times.ilog2())),
         };
         let between = spread.step * if copies.deep { copies.width } else { factor.side.pitch() };
+        let bytes = (spread.elements * copies.width).min(16);
         let mut pointer = copies.pointer;
         for k in 0..spread.count {
             let inside = limits.map(|limits| {
@@ -300,7 +301,6 @@ impl Emitter<'_> {
                 });
                 self.b().op2(Opcode::And, Type::Pred, a, b)
             });
-            let bytes = (spread.elements * copies.width).min(16);
             let read = inside.map(|inside| self.b().select(Type::B32, bytes, 0, inside));
             for offset in (0..spread.elements * copies.width).step_by(bytes as usize) {
                 let to = Address { base: Some(place), offset: k * between + offset };

@@ -134,6 +134,8 @@ named! {
         Ntid = "%ntid.x",
         /// The index of the block.
         Ctaid = "%ctaid.x",
+        /// The index of the block in the third dimension of the grid.
+        CtaidZ = "%ctaid.z",
         /// The number of blocks in the grid.
         Nctaid = "%nctaid.x",
         /// The index of the block in its cluster.
