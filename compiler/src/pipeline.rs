@@ -5,6 +5,7 @@ use ir::checked::Checked;
 use ir::choice::Policy;
 use ir::decision::{Decision, Passes};
 use ir::nest::{KernelId, Program};
+use ir::rewrite::extremes;
 use ir::verify::{VerifyError, verify};
 
 use crate::fusion::search;
@@ -78,6 +79,12 @@ pub fn fuse(unfused: Program, options: &Options) -> Result<Compiled, PipelineErr
     let graph =
         search(&unfused, options, |pass, graph| if VERIFIES { check(pass.name(), &graph.program()) } else { Ok(()) })?;
     let (mut program, members, decisions) = graph.finish();
+    for id in program.kernels.keys() {
+        let mut kernel = std::mem::take(&mut program.kernels[id]);
+        extremes(&program, &mut kernel);
+        program.kernels[id] = kernel;
+    }
+    check("extremes", &program)?;
     plan(&mut program);
     check("plan", &program)?;
     Ok(Compiled { unfused, program, members, decisions })

@@ -1,7 +1,7 @@
 //! The rewrites that a fusion pass consists of, combined as in a pass.
 
 use ir::nest::{Kernel, LoopKind, Program, Statement};
-use ir::rewrite::{Copier, erase_unused, renumber, replace_loads};
+use ir::rewrite::{Copier, erase_unused, extremes, renumber, replace_loads};
 use ir::{print, verify, visit};
 
 /// Inlines the first kernel, one parallel loop that stores its iterations' elements, into the
@@ -229,4 +229,39 @@ fn what_is_free_in_a_block() {
     assert_eq!(format!("{:?}", visit::free_indices(&reduce)), "{i0}");
     assert_eq!(format!("{:?}", visit::free_values(&reduce)), "{v0}");
     assert!(visit::free_indices(&kernel.body).is_empty() && visit::free_values(&kernel.body).is_empty());
+}
+
+/// Monotone functions of one element leave the loops that find the greatest and the least; what is
+/// used otherwise, or not monotone, stays.
+#[test]
+fn extremes_before_monotone_functions() {
+    let kernel = "kernel @b {
+        parallel i < n {
+          v9 = const f32 2.0
+          v4, v5, v6 = reduce j < m {
+            v0 = load %t[i, j]
+            v1 = abs v0
+            v2 = mul v1, v9
+            v3 = sub v9, v2
+            v7 = sqrt v1
+          } with max free v3, min free v3, max free v7
+          v10 = add v4, v5
+          v11 = add v10, v6
+          v14 = reduce j < m {
+            v12 = load %t[i, j]
+            v13 = sqrt v12
+          } with max free v13
+          v15 = add v11, v14
+          store %y[i], v15
+        }
+      }";
+    let mut program: Program = format!("{HEADER} {kernel} }}").parse().unwrap();
+    let id = program.kernels.keys().next().unwrap();
+    let mut kernel = program.kernels[id].clone();
+    assert_eq!(extremes(&program, &mut kernel), 2);
+    let kernel = renumber(&program, &kernel);
+    let text = print::kernel(&program, &kernel);
+    program.kernels[id] = kernel;
+    verify::verify(&program).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    insta::assert_snapshot!(text);
 }

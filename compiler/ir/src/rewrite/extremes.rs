@@ -1,0 +1,253 @@
+//! Extremes before monotone functions: the greatest of `f(x[i])` is `f` of the greatest `x[i]` if
+//! `f` never falls, and of the least if it never rises. So `f` runs once for all elements.
+//!
+//! This changes no bit where `f` keeps the order of all floats, -0 below +0 included, gives a NaN
+//! for a NaN, and gives none for any other operand. It holds for rounded arithmetic with a finite
+//! constant, and for the functions in [`never_falls`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::build::Values;
+use crate::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, ValueId};
+use crate::visit::{for_each_statement, for_each_use};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Scalar, Size, UnaryOp};
+
+/// Takes monotone functions of one element out of the loops that find the greatest or the least.
+/// Returns the number of operations that left a loop.
+pub fn extremes(program: &Program, kernel: &mut Kernel) -> usize {
+    let mut rewriter = Rewriter { program, values: &mut kernel.values, constants: BTreeMap::new(), count: 0 };
+    rewriter.block(&mut kernel.body);
+    rewriter.count
+}
+
+struct Rewriter<'a> {
+    program: &'a Program,
+    values: &'a mut Values,
+    /// The constants so far.
+    constants: BTreeMap<ValueId, Scalar>,
+    count: usize,
+}
+
+/// How a function changes as its operand rises.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    NeverFalls,
+    NeverRises,
+}
+
+/// The operands for which a function never falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// All of them.
+    All,
+    /// From +0 on.
+    Positive,
+}
+
+/// Where a function never falls, if a visit of all `f32` has shown it. In others, roundings do not
+/// keep the order.
+pub fn never_falls(math: MathFn, dtype: Dtype) -> Option<Domain> {
+    match (math, dtype) {
+        (MathFn::Relu, Dtype::F32 | Dtype::F64) | (MathFn::Atan, Dtype::F32) => Some(Domain::All),
+        (MathFn::Exp | MathFn::Exp2 | MathFn::Log | MathFn::Log1p, Dtype::F32) => Some(Domain::Positive),
+        _ => None,
+    }
+}
+
+/// The monoid of an extreme, with the only input and result of the reduction.
+fn extreme(r: &Reduction) -> Option<(Monoid, ValueId, ValueId)> {
+    let single = r.single().filter(|single| matches!(single.monoid, Monoid::Max | Monoid::Min))?;
+    Some((single.monoid, single.input, single.result))
+}
+
+/// The inputs of the extremes among reductions.
+fn extremes_of(reductions: &[Reduction]) -> BTreeSet<ValueId> {
+    reductions.iter().filter_map(extreme).map(|(_, input, _)| input).collect()
+}
+
+fn turned(monoid: Monoid, turns: bool) -> Monoid {
+    match (monoid, turns) {
+        (Monoid::Max, true) => Monoid::Min,
+        (Monoid::Min, true) => Monoid::Max,
+        (other, _) => other,
+    }
+}
+
+/// How often the values of a loop's body are used in it, and by its reductions.
+fn uses(body: &Block, reductions: &[Reduction]) -> BTreeMap<ValueId, usize> {
+    let mut uses = BTreeMap::new();
+    let mut count = |value| *uses.entry(value).or_insert(0) += 1;
+    for_each_statement(body, &mut |statement| for_each_use(statement, &mut count));
+    reductions.iter().flat_map(Reduction::values).for_each(count);
+    uses
+}
+
+fn definition(body: &Block, value: ValueId) -> Option<&Op> {
+    body.iter().find_map(|statement| match statement {
+        Statement::Let { value: own, op } if *own == value => Some(op),
+        _ => None,
+    })
+}
+
+/// A finite constant.
+fn finite(scalar: &Scalar) -> Option<f64> {
+    match scalar {
+        Scalar::F32(x) => Some(f64::from(*x)),
+        Scalar::F64(x) => Some(*x),
+        _ => None,
+    }
+    .filter(|x| x.is_finite())
+}
+
+impl Rewriter<'_> {
+    fn block(&mut self, block: &mut Block) {
+        let mut out = Vec::with_capacity(block.len());
+        for mut statement in std::mem::take(block) {
+            if let Statement::Let { value, op: Op::Constant(constant) } = &statement {
+                self.constants.insert(*value, *constant);
+            }
+            statement.blocks_mut().for_each(|inner| self.block(inner));
+            let after = match &mut statement {
+                Statement::Loop(l) => self.reduce(l),
+                _ => vec![],
+            };
+            out.push(statement);
+            out.extend(after);
+        }
+        *block = out;
+    }
+
+    /// Takes functions out of a loop. Returns the statements that apply them after it.
+    fn reduce(&mut self, l: &mut Loop) -> Block {
+        let Loop { dims, kind: LoopKind::Reduce(reductions), body } = l else { return vec![] };
+        let sizes: Option<Vec<&Size>> = dims.iter().map(|(_, extent)| extent.as_size()).collect();
+        let Some(count) = sizes.map(|sizes| sizes.into_iter().fold(Size::constant(1), |count, n| &count * n)) else {
+            return vec![];
+        };
+        let mut after = vec![];
+        for input in extremes_of(reductions) {
+            let extremes = |r: &Reduction| extreme(r).filter(|(_, own, _)| *own == input);
+            let uses = uses(body, reductions);
+            let mut expected = reductions.iter().filter_map(extremes).count();
+            let (mut value, mut falls, mut taken) = (input, false, vec![]);
+            // Whatever else uses a value would have to compute it anyway.
+            while let Some((op, operand, change)) = self.step(body, value)
+                && uses.get(&value) == Some(&expected)
+            {
+                falls ^= change == Change::NeverRises;
+                taken.push((value, op.clone(), operand));
+                (value, expected) = (operand, 1);
+            }
+            if taken.is_empty() {
+                continue;
+            }
+            self.count += taken.len();
+            body.retain(|s| !matches!(s, Statement::Let { value, .. } if taken.iter().any(|(own, ..)| own == value)));
+            for r in reductions.iter_mut() {
+                let Some((monoid, _, result)) = extremes(r) else { continue };
+                let first = self.values.push(self.values[value]);
+                *r = Reduction::monoid(first, turned(monoid, falls), r.order, value);
+                self.apply(&mut after, (first, &taken), (monoid, result), &count);
+            }
+        }
+        after
+    }
+
+    /// The operation that a value of the loop's body is, as a monotone function of another one.
+    fn step<'b>(&self, body: &'b Block, value: ValueId) -> Option<(&'b Op, ValueId, Change)> {
+        let op = definition(body, value)?;
+        let (operand, change) = self.monotone(body, op)?;
+        definition(body, operand).filter(|op| !matches!(op, Op::Constant(_))).map(|_| (op, operand, change))
+    }
+
+    fn monotone(&self, body: &Block, op: &Op) -> Option<(ValueId, Change)> {
+        use Change::{NeverFalls, NeverRises};
+        let float = |value: &ValueId| self.values[*value].is_float();
+        let constant = |value: &ValueId| self.constants.get(value).and_then(finite);
+        let by_sign = |c: f64| if c > 0.0 { Some(NeverFalls) } else { (c < 0.0).then_some(NeverRises) };
+        match op {
+            Op::Unary(UnaryOp::Neg, x) if float(x) => Some((*x, NeverRises)),
+            Op::Unary(UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round, x) => Some((*x, NeverFalls)),
+            Op::Unary(UnaryOp::Sqrt, x) => self.is_positive(body, *x).then_some((*x, NeverFalls)),
+            Op::Cast(to, x) if float(x) && to.is_float() => Some((*x, NeverFalls)),
+            Op::Binary(op, x, c) if float(x) && constant(c).is_some() => {
+                let change = match op {
+                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::Max | BinaryOp::Min => NeverFalls,
+                    BinaryOp::Mul | BinaryOp::Div => by_sign(constant(c)?)?,
+                    _ => return None,
+                };
+                Some((*x, change))
+            }
+            Op::Binary(op, c, x) if float(x) && constant(c).is_some() => {
+                let change = match op {
+                    BinaryOp::Add | BinaryOp::Max | BinaryOp::Min => NeverFalls,
+                    BinaryOp::Sub => NeverRises,
+                    BinaryOp::Mul => by_sign(constant(c)?)?,
+                    _ => return None,
+                };
+                Some((*x, change))
+            }
+            Op::Call(function, arguments) => {
+                let (math, [x]) = (self.program.functions[*function].math, arguments.as_slice()) else { return None };
+                let fits = never_falls(math, self.values[*x])? == Domain::All || self.is_positive(body, *x);
+                fits.then_some((*x, NeverFalls))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value of a body is +0, positive or NaN.
+    fn is_positive(&self, body: &Block, value: ValueId) -> bool {
+        match definition(body, value) {
+            Some(Op::Unary(UnaryOp::Abs, x)) => self.values[*x].is_float(),
+            Some(Op::Binary(BinaryOp::Max, a, b)) => {
+                let positive = |side| self.constants.get(side).and_then(finite).is_some_and(f64::is_sign_positive);
+                positive(a) || positive(b)
+            }
+            Some(Op::Call(function, _)) => {
+                matches!(self.program.functions[*function].math, MathFn::Relu | MathFn::Exp | MathFn::Exp2)
+            }
+            _ => false,
+        }
+    }
+
+    /// Applies the functions that left a loop to its result.
+    fn apply(
+        &mut self,
+        after: &mut Block,
+        (first, taken): (ValueId, &[(ValueId, Op, ValueId)]),
+        (monoid, result): (Monoid, ValueId),
+        count: &Size,
+    ) {
+        let mut value = first;
+        for (own, op, operand) in taken.iter().rev() {
+            let mut op = op.clone();
+            let mut constants = vec![];
+            op.for_each_operand_mut(|used| {
+                if *used == *operand {
+                    *used = value;
+                } else {
+                    constants.push(*used);
+                }
+            });
+            // The constant may be one of the body, so it is written again.
+            for constant in constants {
+                let copy = self.define(after, self.values[constant], Op::Constant(self.constants[&constant]));
+                op.for_each_operand_mut(|used| *used = if *used == constant { copy } else { *used });
+            }
+            value = self.define(after, self.values[*own], op);
+        }
+        let dtype = self.values[result];
+        let [count, zero] = [count, &Size::constant(0)]
+            .map(|size| self.define(after, Dtype::I64, Op::Affine(Affine::size(size.clone()))));
+        let some = self.define(after, Dtype::Bool, Op::Compare(CompareOp::Gt, count, zero));
+        let none = self.define(after, dtype, Op::Constant(monoid.identity(dtype)));
+        after.push(Statement::Let { value: result, op: Op::Select(some, value, none) });
+    }
+
+    fn define(&mut self, out: &mut Block, dtype: Dtype, op: Op) -> ValueId {
+        let value = self.values.push(dtype);
+        out.push(Statement::Let { value, op });
+        value
+    }
+}
