@@ -56,8 +56,8 @@ struct AsyncCopies {
     next: Reg,
 }
 
-/// How the copies of a tile are spread over the threads: adjacent threads copy adjacent elements, so
-/// that the loads are coalesced.
+/// How the copies of a tile are spread over the threads: adjacent threads copy adjacent elements,
+/// so that the loads are coalesced.
 #[derive(Clone, Copy)]
 struct Spread {
     /// The adjacent elements of a copy.

@@ -125,8 +125,8 @@ pub fn may_repeat(body: &Block) -> bool {
     again
 }
 
-/// Whether a body, or a function that it calls, divides or takes square roots of `f32` whose
-/// ranges are not known.
+/// Whether a body, or a function that it calls, divides or takes square roots of `f32` in ranges
+/// that are not known.
 pub fn divides(program: &Program, body: &Block, dtype: &dyn Fn(ValueId) -> Dtype) -> bool {
     let mut found = false;
     visit::for_each_statement(body, &mut |statement| {

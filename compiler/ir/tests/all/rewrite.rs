@@ -247,8 +247,8 @@ fn extremes_before_monotone_functions() {
           } with max free v3, min free v3, max free v7
           v10 = add v4, v5
           v11 = add v10, v6
-          v14 = reduce j < m {
-            v12 = load %t[i, j]
+          v14 = reduce k < m {
+            v12 = load %t[i, k]
             v13 = sqrt v12
           } with max free v13
           v15 = add v11, v14
@@ -258,7 +258,7 @@ fn extremes_before_monotone_functions() {
     let mut program: Program = format!("{HEADER} {kernel} }}").parse().unwrap();
     let id = program.kernels.keys().next().unwrap();
     let mut kernel = program.kernels[id].clone();
-    assert_eq!(extremes(&program, &mut kernel), 2);
+    assert_eq!(extremes(&program, &mut kernel), 3);
     let kernel = renumber(&program, &kernel);
     let text = print::kernel(&program, &kernel);
     program.kernels[id] = kernel;
