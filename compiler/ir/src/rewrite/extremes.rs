@@ -35,6 +35,9 @@ enum Change {
     NeverRises,
 }
 
+/// An operation that leaves a loop: the value that it defines, and how it depends on an operand.
+type Taken = (ValueId, Op, ValueId, Change);
+
 /// The operands for which a function never falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
@@ -129,18 +132,19 @@ impl Rewriter<'_> {
             let extremes = |r: &Reduction| extreme(r).filter(|(_, own, _)| *own == input);
             let uses = uses(body, reductions);
             let mut expected = reductions.iter().filter_map(extremes).count();
-            let (mut value, mut falls, mut taken) = (input, false, vec![]);
+            let (mut value, mut taken) = (input, vec![]);
             // Whatever else uses a value would have to compute it anyway.
             while let Some((op, operand, change)) = self.step(body, value)
                 && uses.get(&value) == Some(&expected)
             {
-                falls ^= change == Change::NeverRises;
-                taken.push((value, op.clone(), operand));
+                taken.push((value, op.clone(), operand, change));
                 (value, expected) = (operand, 1);
             }
-            if taken.is_empty() {
-                continue;
-            }
+            // Types that are only stored have no extremes.
+            while taken.pop_if(|(_, _, operand, _)| self.values[*operand].is_storage()).is_some() {}
+            let Some((_, _, value, _)) = taken.last() else { continue };
+            let value = *value;
+            let falls = taken.iter().filter(|(.., change)| *change == Change::NeverRises).count() % 2 == 1;
             self.count += taken.len();
             body.retain(|s| !matches!(s, Statement::Let { value, .. } if taken.iter().any(|(own, ..)| own == value)));
             for r in reductions.iter_mut() {
@@ -215,12 +219,12 @@ impl Rewriter<'_> {
     fn apply(
         &mut self,
         after: &mut Block,
-        (first, taken): (ValueId, &[(ValueId, Op, ValueId)]),
+        (first, taken): (ValueId, &[Taken]),
         (monoid, result): (Monoid, ValueId),
         count: &Size,
     ) {
         let mut value = first;
-        for (own, op, operand) in taken.iter().rev() {
+        for (own, op, operand, _) in taken.iter().rev() {
             let mut op = op.clone();
             let mut constants = vec![];
             op.for_each_operand_mut(|used| {
