@@ -4,7 +4,8 @@ installed.
     cargo build --release -p cli && python bench/gradients.py target/release/fuseloop [--device gpu] [--threads 2] [--only NAME ...]
 
 Each derivative is measured in turns, so that what disturbs the machine disturbs all: a row has the median of each one's medians, how far
-the others lie apart, and the best peer's time over ours. On a GPU the arrays are in its memory, and PyTorch's calls are one CUDA graph.
+the others lie apart, and the best peer's time over ours. On a GPU the arrays are in its memory, PyTorch's calls are one CUDA graph, and
+products of f32 are products of f32: peers may not round their factors to TF32.
 """
 
 import argparse
@@ -153,6 +154,8 @@ class OfTorch(Torch):
     def __init__(self, device, threads):
         super().__init__()
         self.device = "cuda" if device == "gpu" else "cpu"
+        # By default, convolutions of f32 on a GPU have factors of 11 bits.
+        self.module.backends.cudnn.allow_tf32 = False
         self.module.set_num_threads(threads)
         self.softplus = self.nn.softplus
 
@@ -194,6 +197,8 @@ class OfJax(Jax):
         if (found != "cpu") != (device == "gpu"):
             raise ImportError
         self.jax.config.update("jax_enable_x64", True)
+        # By default, products of f32 on a GPU have factors of 11 bits.
+        self.jax.config.update("jax_default_matmul_precision", "highest")
         self.softplus = self.jax.nn.softplus
 
     def conv(self, x, k):
