@@ -211,7 +211,9 @@ impl Program {
                     let message = format!("the gradient of `{function}` cannot be written: it has {}", unwritten.0);
                     let name = file.own().find(|one| one.name.text == function);
                     let span = name.map_or(Span::default(), |one| one.name.span);
-                    failed(vec![Diagnostic::new(compiler::check::codes::NOT_DERIVED, span, message)])
+                    let error = Diagnostic::new(compiler::check::codes::NOT_DERIVED, span, message);
+                    let help = format!("take `grad[...]({function}(...))` in a program, which needs no such text");
+                    failed(vec![error.help(help)])
                 })
             },
         )

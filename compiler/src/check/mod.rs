@@ -82,7 +82,7 @@ mod origins;
 mod other_languages;
 mod position;
 mod prove;
-mod random;
+pub(crate) mod random;
 mod ranges;
 mod recurrence;
 mod reduce;

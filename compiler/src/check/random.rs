@@ -9,7 +9,7 @@
 
 use grammar::Diagnostic;
 use grammar::ast;
-use ir::checked::{ExprId, Kind, Type};
+use ir::checked::{Checked, ExprId, Kind, Type};
 use ir::{BinaryOp, Dtype, MathFn, Scalar};
 
 use super::arena::{Arena, Here};
@@ -68,6 +68,34 @@ impl Checker<'_> {
             arena.node(Kind::Math(function, vec![seed, a, b]), Type::scalar(dtype), here)
         })
     }
+}
+
+/// The seed and the indices of a draw, from the numbers that `draw` makes of them.
+pub(crate) fn arguments(checked: &Checked, numbers: &[ExprId]) -> Option<Vec<ExprId>> {
+    let kind = |id: ExprId| &checked.exprs[id].kind;
+    let word = |id: ExprId, op: BinaryOp, constant: u64| match *kind(id) {
+        Kind::Binary(found, v, by) if found == op => {
+            matches!(kind(by), Kind::Constant(Scalar::U64(n)) if *n == constant).then_some(v)
+        }
+        _ => None,
+    };
+    let whole = |low: ExprId, high: ExprId| {
+        let v = word(low, BinaryOp::And, u32::MAX.into())?;
+        (word(high, BinaryOp::Shr, 32)? == v).then_some(v)
+    };
+    let [mut seed, a, b] = *numbers else { return None };
+    let mut found = match word(b, BinaryOp::Xor, PAIR) {
+        Some(outer) => vec![a, outer],
+        None => vec![whole(a, b)?],
+    };
+    while let Kind::Math(MathFn::Subseed, parts) = kind(seed) {
+        let [from, low, high] = *parts.as_slice() else { return None };
+        found.push(whole(low, word(high, BinaryOp::Xor, SUBSEED)?)?);
+        seed = from;
+    }
+    found.push(seed);
+    let given = |id: ExprId| if let Kind::Cast(v) = *kind(id) { v } else { id };
+    Some(found.into_iter().rev().map(given).collect())
 }
 
 /// The low and the high half of an `u64`.

@@ -19,15 +19,14 @@ impl Writer<'_> {
             let made = own.strip_prefix('a').is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
             let candidates = (!made).then_some(own).into_iter().chain(LETTERS.iter().copied()).map(str::to_owned);
             let more = (1..).map(|number| format!("i{number}"));
-            let free = |name: &String| !self.taken.contains(name) && !self.scope.iter().any(|(_, other)| other == name);
-            let name = candidates.chain(more).find(free).unwrap_or_default();
-            self.scope.push((*index, name));
+            let name = candidates.chain(more).find(|name| !self.is_taken(name)).unwrap_or_default();
+            self.block.scope.push((*index, name));
         }
     }
 
     /// The name of an index in scope.
     pub fn index_name(&self, index: IndexId) -> Result<String, Unwritten> {
-        let found = self.scope.iter().rev().find(|(other, _)| *other == index);
+        let found = self.block.scope.iter().rev().find(|(other, _)| *other == index);
         found.map(|(_, name)| name.clone()).ok_or(Unwritten("an index outside its scope"))
     }
 
@@ -80,7 +79,7 @@ impl Writer<'_> {
             if !self.free[id].contains(&index) || !seen.insert((id, open)) {
                 continue;
             }
-            if let Some((_, around)) = self.lets.get(&id) {
+            if let Some((_, around)) = self.block.lets.get(&id) {
                 found |= open && around.contains(&index);
                 continue;
             }
@@ -103,10 +102,12 @@ impl Writer<'_> {
                         pending.push((*body, open));
                         continue;
                     }
-                    if let Some((_, around)) = self.lets.get(array) {
+                    if let Some((_, around)) = self.block.lets.get(array) {
                         found |= open && around.contains(&index);
                     }
                 }
+                // It is written with an end.
+                Kind::Loop { .. } => return false,
                 Kind::If { .. } => inside = false,
                 Kind::Reduce { by, .. } if !by.is_empty() => inside = false,
                 Kind::Reduce { prefix: Some(prefix), .. } if prefix.of == index => return false,

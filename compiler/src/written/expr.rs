@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use ir::checked::{Checked, Expr, ExprId, Extent, Factor, IndexId, Kind, Sorted, Subscript};
-use ir::nest::Requirement;
-use ir::{BinaryOp, Dtype, Monoid, ReduceOp, Scalar, Size, UnaryOp};
+use ir::checked::{Expr, ExprId, IndexId, Kind, Sorted, Subscript};
+use ir::{BinaryOp, Dtype, Scalar, Size, UnaryOp};
 
-use super::{OF_EARLIER, OTHER_ORDER, PROTECTED, Unwritten, Writer};
+use crate::check::random;
+
+use super::{OF_EARLIER, PROTECTED, Unwritten, Writer};
 
 /// How tightly expressions bind, the loosest first.
 pub const LOOSE: u8 = 0;
 const OR: u8 = 1;
 const AND: u8 = 2;
-const NOT: u8 = 3;
+pub const NOT: u8 = 3;
 pub const COMPARISON: u8 = 4;
 pub const SUM: u8 = 5;
 pub const PRODUCT: u8 = 6;
@@ -44,7 +45,7 @@ impl Text {
 impl Writer<'_> {
     /// An expression: the name of a `let`, or what it is.
     pub fn expr(&mut self, id: ExprId) -> Result<Text, Unwritten> {
-        if let Some((name, around)) = self.lets.get(&id) {
+        if let Some((name, around)) = self.block.lets.get(&id) {
             let (name, around) = (name.clone(), around.clone());
             let level = if name.chars().all(|c| c.is_alphanumeric() || c == '_') { ATOM } else { LOOSE };
             return Ok(Text { text: format!("{name}{}", self.subscripts(&around, &[])?), level, typed: true });
@@ -72,51 +73,24 @@ impl Writer<'_> {
                 Ok(Text { text, level: COMPARISON, typed: true })
             }
             Kind::Fma(a, b, c) => self.call("fma", &[*a, *b, *c]),
-            Kind::Cast(a) => Ok(Text::atom(format!("{dtype}({})", self.expr(*a)?.text))),
+            Kind::Cast(a) => {
+                let text = self.expr(*a)?;
+                Ok(Text::atom(format!("{dtype}({})", self.with_type(text, *a).text)))
+            }
             Kind::Bitcast(a) => {
                 let text = self.expr(*a)?;
                 Ok(Text::atom(format!("bitcast({dtype}, {})", self.with_type(text, *a).text)))
             }
-            Kind::Math(function, _) if function.is_random() => Err(Unwritten("a random number")),
+            Kind::Math(function, numbers) if function.is_random() => {
+                let list = random::arguments(checked, numbers).ok_or(Unwritten("a part of a random number"))?;
+                let Text { text, .. } = self.call(function.name(), &list)?;
+                // As a literal, it is of the type that the context wants.
+                Ok(Text { typed: false, ..Text::atom(text) })
+            }
             Kind::Math(function, list) => self.call(function.name(), list),
             Kind::If { condition, then, otherwise } => self.if_(*condition, *then, *otherwise),
             Kind::Access { array, at } => self.access(*array, at),
-            Kind::Reduce { op, over, body, prefix, by, order } => {
-                let is_rectangular = |index: &IndexId| checked.indices[*index].extent.as_size().is_some();
-                let becomes_contraction = prefix.is_none()
-                    && over.iter().all(is_rectangular)
-                    && matches!(&checked.exprs[*body].kind, Kind::Binary(BinaryOp::Mul, left, right)
-                    if *op == ReduceOp::Monoid(Monoid::Sum) && self.each_has_own(*left, *right));
-                if becomes_contraction || !self.keeps_order(*body, over, *order) {
-                    return Err(OTHER_ORDER);
-                }
-                let depth = self.scope.len();
-                self.open(over);
-                let parts: Vec<ExprId> = by.iter().map(Factor::expr).chain([*body]).collect();
-                let mut text = vec![];
-                for index in over {
-                    // A condition may hold nowhere.
-                    text.push(self.reduced(*index, if by.is_empty() { &parts } else { &[] }, *prefix)?);
-                }
-                let mut factors = vec![];
-                for factor in by {
-                    factors.push(match factor {
-                        Factor::Holds(condition) => self.expr(*condition)?.at_least(NOT),
-                        Factor::Key { of, key } => {
-                            format!("{} == {}", self.expr(*key)?.at_least(SUM), self.index_name(*of)?)
-                        }
-                    });
-                }
-                let condition = if by.is_empty() { String::new() } else { format!(" where {}", factors.join(" && ")) };
-                let inner = self.expr(*body)?;
-                let inner = self.with_type(inner, *body);
-                self.scope.truncate(depth);
-                let text = format!("{}[{}{condition}]({})", op.name(), text.join(", "), inner.text);
-                match (op, prefix) {
-                    (ReduceOp::Position(_), None) => self.position(text, over),
-                    _ => Ok(Text::atom(text)),
-                }
-            }
+            Kind::Reduce { .. } => self.reduction(id),
             Kind::Contract { over, left, right } => self.contraction(over, *left, *right),
             // It has been written as a `let`.
             Kind::Comprehension { .. } => Err(Unwritten("an array inside an expression")),
@@ -138,38 +112,13 @@ impl Writer<'_> {
                 let vector = self.vector(*body, index[0])?;
                 Ok(Text::atom(format!("{name}({vector})")))
             }
-            Kind::State { .. } | Kind::Loop { .. } => Err(Unwritten("a `loop`")),
+            Kind::Loop { of, number, .. } => self.loop_inside(*of, *number),
             // These are names.
-            Kind::Recurrence { .. } | Kind::Earlier { .. } => {
+            Kind::State { .. } | Kind::Recurrence { .. } | Kind::Earlier { .. } => {
                 let (name, around) = self.array(id)?;
                 Ok(Text::atom(format!("{name}{}", self.subscripts(&around, &[])?)))
             }
         }
-    }
-
-    /// A place among elements. There may be none here, which the language would not accept.
-    fn position(&self, text: String, over: &[IndexId]) -> Result<Text, Unwritten> {
-        let mut conditions = vec![];
-        for index in over {
-            let Extent::Affine(end) = &self.checked.indices[*index].extent else { return Err(PROTECTED) };
-            if !end.as_size().is_some_and(|size| self.is_positive(size)) {
-                conditions.push(format!("{} > 0", self.affine(end)?.at_least(SUM)));
-            }
-        }
-        if conditions.is_empty() {
-            return Ok(Text::atom(text));
-        }
-        let text = format!("if {} then {text} else 0", conditions.join(" && "));
-        Ok(Text { text, level: LOOSE, typed: true })
-    }
-
-    /// Whether a size is at least 1, by itself or by what the program requires.
-    fn is_positive(&self, size: &Size) -> bool {
-        let above = |requirement: &Requirement| {
-            let positive = requirement.left.as_constant().is_some_and(|n| n > 0);
-            requirement.right == *size && positive && requirement.unless_empty.is_empty()
-        };
-        size.as_constant().is_some_and(|n| n > 0) || self.checked.requires.iter().any(above)
     }
 
     fn sizes(&self, sizes: &[Size]) -> Result<Vec<String>, Unwritten> {
@@ -177,7 +126,7 @@ impl Writer<'_> {
     }
 
     /// Operands of one type, so that one that has it gives it to the others.
-    fn operands<const N: usize>(&mut self, ids: [ExprId; N]) -> Result<[Text; N], Unwritten> {
+    pub fn operands<const N: usize>(&mut self, ids: [ExprId; N]) -> Result<[Text; N], Unwritten> {
         let mut texts = vec![];
         for id in ids {
             texts.push(self.expr(id)?);
@@ -276,7 +225,7 @@ impl Writer<'_> {
     }
 
     /// `[i, j + 1]`, or nothing.
-    fn subscripts(&mut self, around: &[IndexId], at: &[ExprId]) -> Result<String, Unwritten> {
+    pub fn subscripts(&mut self, around: &[IndexId], at: &[ExprId]) -> Result<String, Unwritten> {
         let mut texts = vec![];
         for index in around {
             texts.push(self.index_name(*index)?);
@@ -298,10 +247,10 @@ impl Writer<'_> {
                     names.push((*index, self.expr(subscript.value)?.text));
                 }
             }
-            let depth = self.scope.len();
-            self.scope.extend(names);
+            let depth = self.block.scope.len();
+            self.block.scope.extend(names);
             let text = self.expr(*body);
-            self.scope.truncate(depth);
+            self.block.scope.truncate(depth);
             return text;
         }
         let (name, around) = self.array(array)?;
@@ -312,53 +261,27 @@ impl Writer<'_> {
     }
 
     fn is_open(&self, index: IndexId) -> bool {
-        self.scope.iter().any(|(other, _)| *other == index)
+        self.block.scope.iter().any(|(other, _)| *other == index)
     }
 
     /// The name of an array, with the indices that it depends on.
     pub fn array(&self, array: ExprId) -> Result<(String, Vec<IndexId>), Unwritten> {
-        match (&self.checked.exprs[array].kind, self.lets.get(&array)) {
+        match (&self.checked.exprs[array].kind, self.block.lets.get(&array)) {
             (_, Some((name, around))) => Ok((name.clone(), around.clone())),
             (Kind::Param(number), None) => Ok((self.checked.params[*number].name.clone(), vec![])),
             (Kind::Earlier { recurrence, array, .. }, None) => {
-                let names = self.recurrences.get(recurrence);
-                let name =
-                    names.map(|names| names[*array].clone()).ok_or(Unwritten("an array inside an expression"))?;
-                Ok((name, self.checked.recurrences[*recurrence].free.clone()))
+                let known = self.block.recurrences.get(recurrence);
+                let (names, around) = known.ok_or(Unwritten("an array inside an expression"))?;
+                Ok((names[*array].clone(), around.clone()))
             }
             _ => Err(Unwritten("an array inside an expression")),
         }
     }
 
-    /// A sum of products: as such, if it is one again when it is read, or as a product of vectors.
-    fn contraction(&mut self, over: &[IndexId], left: ExprId, right: ExprId) -> Result<Text, Unwritten> {
-        if let ([along], false) = (over, self.each_has_own(left, right)) {
-            let (left, right) = (self.vector(left, *along)?, self.vector(right, *along)?);
-            return Ok(Text { text: format!("{left} @ {right}"), level: PRODUCT, typed: true });
-        }
-        let depth = self.scope.len();
-        self.open(over);
-        let mut binders = vec![];
-        for index in over {
-            binders.push(self.reduced(*index, &[left, right], None)?);
-        }
-        let [left, right] = self.operands([left, right])?;
-        self.scope.truncate(depth);
-        let text = format!("sum[{}]({} * {})", binders.join(", "), left.at_least(PRODUCT), right.at_least(PRODUCT + 1));
-        Ok(Text::atom(text))
-    }
-
-    /// Whether each of two factors mentions an index that the other lacks, so that the sum of their
-    /// product is a contraction.
-    fn each_has_own(&self, left: ExprId, right: ExprId) -> bool {
-        let lacks = |x: ExprId, y: ExprId| self.free[x].iter().any(|index| !self.free[y].contains(index));
-        lacks(left, right) && lacks(right, left)
-    }
-
     /// An expression of an index as a vector: the row of an array, or a `let`.
-    fn vector(&mut self, id: ExprId, along: IndexId) -> Result<String, Unwritten> {
+    pub fn vector(&mut self, id: ExprId, along: IndexId) -> Result<String, Unwritten> {
         if let Kind::Access { array, at } = &self.checked.exprs[id].kind
-            && !self.lets.contains_key(&id)
+            && !self.block.lets.contains_key(&id)
             && !self.inlined.contains(array)
             && let Some((last, first)) = at.split_last()
             && matches!(self.checked.exprs[last.value].kind, Kind::Index(index) if index == along)
@@ -369,25 +292,30 @@ impl Writer<'_> {
             let first: Vec<ExprId> = first.iter().map(|subscript| subscript.value).collect();
             return Ok(format!("{name}{}", self.subscripts(&around, &first)?));
         }
-        if self.is_protected(id) {
-            return Err(PROTECTED);
-        }
-        if self.under_way[id] {
-            return Err(OF_EARLIER);
-        }
-        let mut indices = self.free[id].clone();
+        let mut indices = self.outside(id);
         indices.retain(|index| *index != along);
         let around = indices.clone();
         indices.push(along);
-        let scope = std::mem::take(&mut self.scope);
-        self.open(&indices);
+        let name = self.array_of(id, &indices)?;
+        Ok(format!("{name}{}", self.subscripts(&around, &[])?))
+    }
+
+    /// The name of an array of an expression for all values of some indices.
+    pub fn array_of(&mut self, id: ExprId, indices: &[IndexId]) -> Result<String, Unwritten> {
+        if self.is_protected(id) {
+            return Err(PROTECTED);
+        }
+        if self.is_early(id) {
+            return Err(OF_EARLIER);
+        }
+        let inner = self.block.scope.split_off(self.block.depth);
+        self.open(indices);
         let text = self.expr(id)?;
         let text = self.with_type(text, id);
         let binders: Vec<String> = indices.iter().map(|index| self.binder(*index, id)).collect::<Result<_, _>>()?;
-        self.scope = scope;
-        let name = self.unique(None);
-        self.lines.push(format!("let {name}[{}] = {}", binders.join(", "), text.text));
-        Ok(format!("{name}{}", self.subscripts(&around, &[])?))
+        self.block.scope.truncate(self.block.depth);
+        self.block.scope.extend(inner);
+        Ok(self.let_text(None, format!("[{}] = {}", binders.join(", "), text.text)))
     }
 }
 
@@ -397,7 +325,7 @@ impl Writer<'_> {
         let (mut pending, mut seen) = (vec![id], BTreeSet::new());
         while let Some(id) = pending.pop() {
             let Expr { kind, guard, .. } = &self.checked.exprs[id];
-            if *guard == Checked::TOP || !seen.insert(id) || self.lets.contains_key(&id) {
+            if self.is_always(*guard) || !seen.insert(id) || self.block.lets.contains_key(&id) {
                 continue;
             }
             if let Kind::Access { array, at } = kind {

@@ -41,7 +41,7 @@ impl Writer<'_> {
     /// A matrix that is read at two indices, or at these the other way around.
     fn matrix(&self, id: ExprId, at: [IndexId; 2]) -> Result<Option<String>, Unwritten> {
         let Kind::Access { array, at: subscripts } = &self.checked.exprs[id].kind else { return Ok(None) };
-        if self.inlined.contains(array) || self.lets.contains_key(&id) || !self.free[*array].is_empty() {
+        if self.inlined.contains(array) || self.block.lets.contains_key(&id) || !self.outside(*array).is_empty() {
             return Ok(None);
         }
         let index = |k: usize| match subscripts.get(k).map(|subscript| &self.checked.exprs[subscript.value].kind) {
@@ -79,7 +79,7 @@ impl Writer<'_> {
         if !self.free[id].iter().any(|index| indices.contains(index)) {
             return true;
         }
-        if self.lets.contains_key(&id) {
+        if self.block.lets.contains_key(&id) {
             return false;
         }
         let mentions = |writer: &Writer<'_>, subscript: &Subscript| {

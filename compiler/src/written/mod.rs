@@ -12,23 +12,32 @@
 //! | `binder` | indices: their names, and whether their ends must be written |
 //! | `number` | constants, sizes and affine integers |
 //! | `recurrence` | recurrences |
+//! | `reduction` | reductions, and sums of products |
+//! | `steps` | loops |
+//! | `block` | the names that a statement can use |
 //! | `order` | the order of sums, which depends on the accesses in the text |
 
 mod binder;
+mod block;
 mod expr;
 mod lifted;
 mod number;
 mod order;
 mod recurrence;
+mod reduction;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::SecondaryMap;
-use ir::checked::{Checked, ExprId, Extent, Factor, IndexId, Kind, RecurrenceId, Subscript};
+use ir::Scalar;
+use ir::checked::{Checked, Expr, ExprId, Extent, Factor, IndexId, Kind, Loop, LoopId, RecurrenceId, State, Subscript};
 use ir::nest::{Symbol, SymbolSource};
 
 use crate::check::{Signature, names};
+use block::Block;
 use expr::Text;
+use steps::tuple;
 
 /// Why a program is not written: it has something that the writer has no text for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,31 +61,47 @@ const OF_EARLIER: Unwritten = Unwritten("an array of earlier elements of a recur
 /// A sum would be added up in another order.
 const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would not have");
 
-/// The text of a function, in the one style.
-pub fn write(checked: &Checked) -> Result<String, Unwritten> {
-    match written(checked, true) {
-        // An array for a scalar has other subscripts than what it is computed from.
-        Err(OTHER_ORDER) => written(checked, false),
-        result => result,
-    }
+/// A way to write a function. The accesses in a text decide the order of its sums, so that another
+/// way may keep an order that one does not.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// Whether scalars that depend on indices may become arrays, which have other subscripts than
+    /// what they are computed from.
+    arrays: bool,
+    /// Whether a sum may go over an array of its elements.
+    elements: bool,
 }
 
-/// The text of a function. With `arrays`, scalars that depend on indices may become arrays.
-fn written(checked: &Checked, arrays: bool) -> Result<String, Unwritten> {
-    let mut writer = Writer::new(checked, arrays);
-    let ids: Vec<ExprId> = checked.exprs.keys().filter(|id| writer.uses[*id] > 0).collect();
-    for id in ids {
-        writer.define(id)?;
+/// The ways to write a function, the most readable first.
+const ATTEMPTS: [Attempt; 3] = [
+    Attempt { arrays: true, elements: false },
+    Attempt { arrays: false, elements: false },
+    Attempt { arrays: true, elements: true },
+];
+
+/// The text of a function, in the one style.
+pub fn write(checked: &Checked) -> Result<String, Unwritten> {
+    let mut found = Err(OTHER_ORDER);
+    for attempt in ATTEMPTS {
+        if found == Err(OTHER_ORDER) {
+            found = written(checked, attempt);
+        }
     }
+    found
+}
+
+/// The text of a function, in one of the ways to write it.
+fn written(checked: &Checked, attempt: Attempt) -> Result<String, Unwritten> {
+    let mut writer = Writer::new(checked, attempt);
+    writer.define_all(None)?;
     let mut results = vec![];
     for (_, id) in &checked.results {
         results.push(writer.result(*id)?);
     }
-    let result = if let [one] = results.as_slice() { one.clone() } else { format!("({})", results.join(", ")) };
+    let result = tuple(results);
     let signature = Signature::new(checked);
     let params: Vec<String> = signature.params.iter().map(|slot| format!("{}: {}", slot.name, slot.ty())).collect();
-    let types: Vec<String> = signature.results.iter().map(|slot| slot.ty()).collect();
-    let types = if let [one] = types.as_slice() { one.clone() } else { format!("({})", types.join(", ")) };
+    let types = tuple(signature.results.iter().map(|slot| slot.ty()).collect());
     // A size with the name of a parameter has no other one.
     let hidden = checked.symbols.values().any(|symbol| writer.is_hidden(symbol));
     let types = if hidden { String::new() } else { format!(" -> {types}") };
@@ -85,9 +110,9 @@ fn written(checked: &Checked, arrays: bool) -> Result<String, Unwritten> {
         signature.requires.iter().map(String::as_str).filter(|text| !text.contains(" unless ")).collect();
     let conditions = if stated.is_empty() { String::new() } else { format!(" where {}", stated.join(" && ")) };
     let head = format!("fn {}({}){types}{conditions}", signature.name, params.join(", "));
-    let text = match writer.lines.is_empty() {
+    let text = match writer.block.lines.is_empty() {
         true => format!("{head} = {result}\n"),
-        false => format!("{head} {{\n{}\n{result}\n}}\n", writer.lines.join("\n")),
+        false => format!("{head} {{\n{}\n{result}\n}}\n", writer.block.lines.join("\n")),
     };
     grammar::format(&text).map_err(|_| Unwritten("an expression that does not parse"))
 }
@@ -95,8 +120,7 @@ fn written(checked: &Checked, arrays: bool) -> Result<String, Unwritten> {
 /// The text so far.
 struct Writer<'c> {
     checked: &'c Checked,
-    /// Whether scalars that depend on indices may become arrays.
-    arrays: bool,
+    attempt: Attempt,
     /// How often each expression is used.
     uses: SecondaryMap<ExprId, usize>,
     /// How often each array is read at indices, constants and sizes alone.
@@ -107,31 +131,26 @@ struct Writer<'c> {
     weights: SecondaryMap<ExprId, usize>,
     /// The indices that each expression mentions and does not bind, ascending.
     free: SecondaryMap<ExprId, Vec<IndexId>>,
-    /// The `let`s: the name, and the indices of the array that stands for a scalar or an array that
-    /// depends on indices.
-    lets: BTreeMap<ExprId, (String, Vec<IndexId>)>,
-    /// The names of the arrays of recurrences.
-    recurrences: BTreeMap<RecurrenceId, Vec<String>>,
-    /// The expressions that read a recurrence under way, so that no `let` before it can be theirs.
-    under_way: SecondaryMap<ExprId, bool>,
-    /// The indices in scope, with their names.
-    scope: Vec<(IndexId, String)>,
-    /// The names of `let`s by their text behind the name, so that equal ones are one.
-    definitions: BTreeMap<String, String>,
+    /// The recurrence that each expression reads earlier elements of, if it does: a `let` of it
+    /// can only stand inside of that recurrence.
+    under_way: SecondaryMap<ExprId, Option<RecurrenceId>>,
+    /// Names for expressions that have none in the source.
+    hints: SecondaryMap<ExprId, Option<String>>,
+    /// The expressions that are used in the steps of each loop, and those outside of all.
+    places: BTreeMap<Option<LoopId>, Vec<ExprId>>,
     /// Elementwise arrays that are written out where they are read.
     inlined: BTreeSet<ExprId>,
-    /// The names that are taken.
-    taken: BTreeSet<String>,
-    /// The statements.
-    lines: Vec<String>,
+    /// The block that is being written.
+    block: Block,
 }
 
 impl<'c> Writer<'c> {
-    fn new(checked: &'c Checked, arrays: bool) -> Writer<'c> {
+    fn new(checked: &'c Checked, attempt: Attempt) -> Writer<'c> {
         let mut uses: SecondaryMap<ExprId, usize> = SecondaryMap::new();
         let mut free: SecondaryMap<ExprId, Vec<IndexId>> = SecondaryMap::new();
         let mut reads: SecondaryMap<ExprId, usize> = SecondaryMap::new();
         let mut bodies = BTreeSet::new();
+        let mut hints: SecondaryMap<ExprId, Option<String>> = SecondaryMap::new();
         let plain = |subscript: &Subscript| {
             matches!(checked.exprs[subscript.value].kind, Kind::Index(_) | Kind::Constant(_) | Kind::Size(_))
         };
@@ -141,7 +160,21 @@ impl<'c> Writer<'c> {
                 checked.for_each_operand(&expr.kind, |operand| uses[operand] += 1);
                 match &expr.kind {
                     Kind::Access { array, at } if at.iter().all(plain) => reads[*array] += 1,
-                    Kind::Comprehension { body, .. } => _ = bodies.insert(*body),
+                    Kind::Comprehension { body, .. } => {
+                        bodies.insert(*body);
+                        // A scalar is written as the array of its values, and there may be an array of them.
+                        hints[*body].clone_from(&expr.name);
+                        if matches!(checked.exprs[*body].kind, Kind::Constant(value) if value == Scalar::zero(value.dtype()))
+                        {
+                            hints[id] = Some("zeros".to_owned());
+                        }
+                    }
+                    Kind::Loop { of, number, .. } => {
+                        let states = &checked.loops[*of].states;
+                        for State { current, next, .. } in states[*number].needs.iter().map(|part| &states[*part]) {
+                            hints[*next].clone_from(&checked.exprs[*current].name);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -149,6 +182,15 @@ impl<'c> Writer<'c> {
         for (id, expr) in &checked.exprs {
             let mut mentioned: Vec<IndexId> = match &expr.kind {
                 Kind::Index(index) => vec![*index],
+                Kind::State { of, .. } => {
+                    let Loop { step, around, .. } = &checked.loops[*of];
+                    around.iter().chain([step]).copied().collect()
+                }
+                Kind::Loop { of, .. } => checked.loops[*of].around.clone(),
+                // How far the array is complete is another thing at each of its points.
+                Kind::Earlier { recurrence, within, .. } => {
+                    checked.recurrences[*recurrence].equations[*within].indices.clone()
+                }
                 Kind::Reduce { prefix, by, .. } => {
                     prefix.iter().map(|prefix| prefix.of).chain(by.iter().filter_map(Factor::key_of)).collect()
                 }
@@ -166,13 +208,19 @@ impl<'c> Writer<'c> {
             mentioned.retain(|index| !bound.contains(index));
             free[id] = mentioned;
         }
-        let mut under_way: SecondaryMap<ExprId, bool> = SecondaryMap::new();
+        let mut under_way: SecondaryMap<ExprId, Option<RecurrenceId>> = SecondaryMap::new();
         for (id, expr) in &checked.exprs {
-            let mut reads = matches!(expr.kind, Kind::Earlier { .. });
-            if !matches!(expr.kind, Kind::Recurrence { .. }) {
-                checked.for_each_operand(&expr.kind, |operand| reads |= under_way[operand]);
+            let mut read = None;
+            match expr.kind {
+                Kind::Earlier { recurrence, .. } => read = Some(recurrence),
+                Kind::Recurrence { .. } => {}
+                ref kind => checked.for_each_operand(kind, |operand| read = read.max(under_way[operand])),
             }
-            under_way[id] = reads;
+            under_way[id] = read;
+        }
+        let mut places: BTreeMap<Option<LoopId>, Vec<ExprId>> = BTreeMap::new();
+        for (id, expr) in checked.exprs.iter().filter(|(id, _)| uses[*id] > 0) {
+            places.entry(place(checked, expr, &free[id])).or_default().push(id);
         }
         let mut taken: BTreeSet<String> = names().map(str::to_owned).collect();
         taken.extend(WORDS.iter().map(|word| (*word).to_owned()));
@@ -180,21 +228,26 @@ impl<'c> Writer<'c> {
         taken.extend(checked.symbols.values().map(|symbol| symbol.name.clone()));
         Writer {
             checked,
-            arrays,
+            attempt,
             uses,
             reads,
             bodies,
             weights: SecondaryMap::new(),
             free,
-            lets: BTreeMap::new(),
-            recurrences: BTreeMap::new(),
             under_way,
-            scope: vec![],
-            definitions: BTreeMap::new(),
+            hints,
+            places,
             inlined: BTreeSet::new(),
-            taken,
-            lines: vec![],
+            block: Block::new(taken),
         }
+    }
+
+    /// Makes `let`s of the expressions in the steps of a loop, or of those outside of all.
+    fn define_all(&mut self, place: Option<LoopId>) -> Result<(), Unwritten> {
+        for id in self.places.get(&place).cloned().unwrap_or_default() {
+            self.define(id)?;
+        }
+        Ok(())
     }
 
     /// Makes an expression a `let` if it is to be one.
@@ -209,15 +262,20 @@ impl<'c> Writer<'c> {
         if let Kind::Recurrence { recurrence, array } = expr.kind {
             return self.recurrence(id, recurrence, array);
         }
-        let is_array = !expr.ty.is_scalar() && !matches!(expr.kind, Kind::Param(_) | Kind::Earlier { .. });
-        let alone = expr.guard == Checked::TOP
-            && !self.under_way[id]
-            && self.free[id].iter().all(|index| self.checked.indices[*index].extent.as_size().is_some())
-            && (is_array || self.arrays || self.free[id].is_empty());
+        let has_name = matches!(expr.kind, Kind::Param(_) | Kind::Earlier { .. } | Kind::State { .. });
+        let is_array = !expr.ty.is_scalar() && !has_name;
+        let around = self.outside(id);
+        let alone = self.is_always(expr.guard)
+            && !self.is_early(id)
+            && around.iter().all(|index| self.checked.indices[*index].extent.as_size().is_some())
+            && (is_array || self.attempt.arrays || around.is_empty());
+        if let Kind::Loop { of, number, .. } = expr.kind {
+            return if alone && !self.is_element(id, of) { self.let_loop(id, (of, number)) } else { Ok(()) };
+        }
         let heavy = matches!(expr.kind, Kind::Reduce { .. } | Kind::Contract { .. })
             || weight > SHORT && expr.ty.dtype.is_float();
-        let named = expr.name.is_some() && self.free[id].is_empty() && weight > 1;
-        let (earlier, inline) = (self.under_way[id], is_array && self.is_inline(id));
+        let named = expr.name.is_some() && around.is_empty() && weight > 1;
+        let (earlier, inline) = (self.is_early(id), is_array && self.is_inline(id));
         if is_array && !alone && !(earlier && inline) {
             return Err(if earlier { OF_EARLIER } else { PROTECTED });
         }
@@ -232,7 +290,7 @@ impl<'c> Writer<'c> {
             // The last array is the result itself.
             let is_result = self.checked.results.len() == 1 && self.checked.results[0].1 == id && self.uses[id] == 1;
             if is_result && let Some(text) = self.lifted(id)? {
-                self.lets.insert(id, (text.text, vec![]));
+                self.block.lets.insert(id, (text.text, vec![]));
                 return Ok(());
             }
             self.let_(id)?;
@@ -248,11 +306,8 @@ impl<'c> Writer<'c> {
     }
 
     fn let_(&mut self, id: ExprId) -> Result<(), Unwritten> {
-        let lifted = match self.free[id].is_empty() {
-            true => self.lifted(id)?,
-            false => None,
-        };
-        let mut around = self.free[id].clone();
+        let mut around = self.outside(id);
+        let lifted = if around.is_empty() { self.lifted(id)? } else { None };
         self.order(id, &mut around);
         let (left, text) = match lifted {
             Some(text) => (String::new(), text),
@@ -264,30 +319,53 @@ impl<'c> Writer<'c> {
                     indices.extend(own);
                     body = *inner;
                 }
-                let depth = self.scope.len();
+                if let Some(name) = self.is_all_of(body, &indices) {
+                    self.block.lets.insert(id, (name, around));
+                    return Ok(());
+                }
+                let depth = self.block.scope.len();
                 self.open(&indices);
                 let text = if body == id { self.kind(id)? } else { self.expr(body)? };
                 let names: Vec<String> =
                     indices.iter().map(|index| self.binder(*index, body)).collect::<Result<_, _>>()?;
-                self.scope.truncate(depth);
+                self.block.scope.truncate(depth);
                 let left = if names.is_empty() { String::new() } else { format!("[{}]", names.join(", ")) };
                 (left, text)
             }
         };
         let text = self.with_type(text, id);
-        let definition = format!("{left} = {}", text.text);
-        let name = match self.definitions.get(&definition) {
-            Some(name) => name.clone(),
-            None => {
-                let name = self.unique(self.checked.exprs[id].name.as_deref());
-                self.lines.push(format!("let {name}{definition}"));
-                self.definitions.insert(definition, name.clone());
-                name
-            }
-        };
-        self.lets.insert(id, (name, around));
+        let name = self.let_text(self.name(id).as_deref(), format!("{left} = {}", text.text));
+        self.block.lets.insert(id, (name, around));
         self.weights[id] = 1;
         Ok(())
+    }
+
+    /// The name of a `let` with this text behind its name.
+    fn let_text(&mut self, like: Option<&str>, text: String) -> String {
+        if let Some(name) = self.block.definitions.get(&text) {
+            return name.clone();
+        }
+        let name = self.unique(like);
+        self.block.lines.push(format!("let {name}{text}"));
+        self.block.definitions.insert(text, name.clone());
+        name
+    }
+
+    /// The name of the array that a body at some indices has all elements of, in order.
+    fn is_all_of(&self, body: ExprId, indices: &[IndexId]) -> Option<String> {
+        if let Some((name, all)) = self.block.lets.get(&body) {
+            return (*all == indices).then(|| name.clone());
+        }
+        let Kind::Access { array, at } = &self.checked.exprs[body].kind else { return None };
+        let (name, mut all) = self.array(*array).ok()?;
+        for (subscript, length) in at.iter().zip(&self.checked.exprs[*array].ty.shape) {
+            let Kind::Index(index) = self.checked.exprs[subscript.value].kind else { return None };
+            if self.checked.indices[index].extent.as_size() != Some(length) {
+                return None;
+            }
+            all.push(index);
+        }
+        (all == indices).then_some(name)
     }
 
     /// Puts the index last that stands in the last subscript of the access that mentions the most:
@@ -328,21 +406,40 @@ impl<'c> Writer<'c> {
         Ok(self.with_type(text, id).text)
     }
 
+    /// A name for an expression: that in the source, if it has one.
+    fn name(&self, id: ExprId) -> Option<String> {
+        self.checked.exprs[id].name.clone().or_else(|| self.hints[id].clone())
+    }
+
     /// A name that is not taken, like one if there is one.
     fn unique(&mut self, like: Option<&str>) -> String {
         let like = like.unwrap_or("t");
         let mut name = like.to_owned();
         let mut number = 1;
-        while self.taken.contains(&name) || name == "_" {
+        while self.is_taken(&name) || name == "_" {
             number += 1;
             name = format!("{}{number}", if like == "_" { "t" } else { like });
         }
-        self.taken.insert(name.clone());
+        self.block.taken.insert(name.clone());
         name
+    }
+
+    /// Whether a name has a meaning here.
+    fn is_taken(&self, name: &str) -> bool {
+        self.block.taken.contains(name) || self.block.scope.iter().any(|(_, other)| other == name)
     }
 
     /// A text that has the type of its expression without a context.
     fn with_type(&self, text: Text, id: ExprId) -> Text {
         if text.typed { text } else { Text::atom(format!("{}({})", self.checked.exprs[id].ty.dtype, text.text)) }
     }
+}
+
+/// The loop with steps that an expression belongs to: the innermost one that it depends on, or that
+/// has it only where its condition holds.
+fn place(checked: &Checked, expr: &Expr, free: &[IndexId]) -> Option<LoopId> {
+    let is_under = |one: &Loop| one.condition.is_some() && one.guard != Checked::TOP;
+    let guarded = checked.loops.iter().filter(|(_, one)| is_under(one) && checked.within(expr.guard, one.guard));
+    // Loops come after those around them.
+    free.iter().filter_map(|index| checked.steps[*index]).chain(guarded.map(|(of, _)| of)).max()
 }

@@ -105,7 +105,7 @@ impl Writer<'_> {
     /// The value of an `i64` as an affine expression, if it is one.
     pub fn affine_of(&self, id: ExprId) -> Option<Affine<IndexId>> {
         let expr = &self.checked.exprs[id];
-        if expr.ty.dtype != Dtype::I64 || self.lets.contains_key(&id) {
+        if expr.ty.dtype != Dtype::I64 || self.block.lets.contains_key(&id) {
             return None;
         }
         match &expr.kind {

@@ -1,12 +1,13 @@
 //! The order in which a sum will add its elements when its text is read again. It follows from the
-//! accesses in the text: see `Arena::order_of` of the checker.
+//! accesses in the text: see `Arena::order_of` of the checker. A sum with another order goes over an
+//! array of its elements, with axes for that order.
 
 use std::collections::BTreeSet;
 
 use ir::Order;
 use ir::checked::{ExprId, IndexId, Kind};
 
-use super::Writer;
+use super::{OTHER_ORDER, Unwritten, Writer};
 
 impl Writer<'_> {
     /// Whether a reduction has the order that its text will have.
@@ -15,6 +16,22 @@ impl Writer<'_> {
             (Order::Lanes | Order::Blocks, Some(last)) => self.order_of(body, *last) == order,
             _ => true,
         }
+    }
+
+    /// The elements of a reduction, as those of an array that gives it its order.
+    pub fn of_elements(&mut self, body: ExprId, over: &[IndexId], order: Order) -> Result<String, Unwritten> {
+        let around: Vec<IndexId> = self.outside(body).into_iter().filter(|index| !over.contains(index)).collect();
+        let is_size = |index: &IndexId| self.checked.indices[*index].extent.as_size().is_some();
+        if !self.attempt.elements || !around.iter().chain(over).all(is_size) {
+            return Err(OTHER_ORDER);
+        }
+        let indices = match order {
+            Order::Lanes => [&around, over].concat(),
+            Order::Blocks if !around.is_empty() => [over, &around].concat(),
+            _ => return Err(OTHER_ORDER),
+        };
+        let name = self.array_of(body, &indices)?;
+        Ok(format!("{name}{}", self.subscripts(&indices, &[])?))
     }
 
     fn order_of(&self, body: ExprId, last: IndexId) -> Order {
@@ -32,17 +49,17 @@ impl Writer<'_> {
             if !self.free[id].contains(&last) || !seen.insert(id) {
                 continue;
             }
-            if let Some((_, around)) = self.lets.get(&id) {
+            if let Some((_, around)) = self.block.lets.get(&id) {
                 access(around.iter().copied().collect(), around.last() == Some(&last), false);
                 continue;
             }
             let kind = &self.checked.exprs[id].kind;
             if let Kind::Access { array, at } = kind {
-                let around = self.lets.get(array).map_or(&[][..], |(_, around)| around);
-                let subscripts = at.iter().flat_map(|subscript| self.free[subscript.value].iter());
+                let around = self.array(*array).map_or(vec![], |(_, around)| around);
+                let subscripts = at.iter().flat_map(|subscript| self.free[subscript.value].iter().copied());
                 let along = at.last().is_some_and(|subscript| self.free[subscript.value].contains(&last));
                 let is_earlier = matches!(self.checked.exprs[*array].kind, Kind::Earlier { .. });
-                access(subscripts.chain(around).copied().collect(), along, is_earlier);
+                access(subscripts.chain(around).collect(), along, is_earlier);
             }
             self.checked.for_each_operand(kind, |operand| pending.push(operand));
         }

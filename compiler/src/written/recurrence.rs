@@ -1,6 +1,6 @@
 //! Recurrences: a `let rec` for all arrays of one.
 
-use ir::checked::{Checked, ExprId, Kind, RecurrenceId};
+use ir::checked::{ExprId, IndexId, Kind, RecurrenceId};
 
 use super::{PROTECTED, Unwritten, Writer};
 
@@ -8,17 +8,14 @@ impl Writer<'_> {
     /// Writes a recurrence, if that has not been done for another one of its arrays. Makes the
     /// array a `let`.
     pub fn recurrence(&mut self, id: ExprId, recurrence: RecurrenceId, array: usize) -> Result<(), Unwritten> {
-        let around = self.checked.recurrences[recurrence].free.clone();
-        if !self.recurrences.contains_key(&recurrence) {
-            if self.checked.exprs[id].guard != Checked::TOP {
+        if !self.block.recurrences.contains_key(&recurrence) {
+            if !self.is_always(self.checked.exprs[id].guard) {
                 return Err(PROTECTED);
-            }
-            if !around.is_empty() {
-                return Err(Unwritten("a recurrence for each element of an array"));
             }
             self.let_rec(recurrence)?;
         }
-        self.lets.insert(id, (self.recurrences[&recurrence][array].clone(), around));
+        let (names, around) = &self.block.recurrences[&recurrence];
+        self.block.lets.insert(id, (names[array].clone(), around.clone()));
         Ok(())
     }
 
@@ -31,21 +28,24 @@ impl Writer<'_> {
             let named = self.checked.exprs.values().filter(|expr| is_it(&expr.kind)).find_map(|expr| expr.name.clone());
             names.push(self.unique(named.as_deref()));
         }
-        self.recurrences.insert(recurrence, names.clone());
+        // One for each value of an index is one with a further axis.
+        let around = self.not_open(&self.checked.recurrences[recurrence].free);
+        self.block.recurrences.insert(recurrence, (names.clone(), around.clone()));
         let mut definitions = vec![];
         for (name, equation) in names.iter().zip(equations) {
-            let depth = self.scope.len();
-            self.open(&equation.indices);
+            let depth = self.block.scope.len();
+            let indices: Vec<IndexId> = around.iter().chain(&equation.indices).copied().collect();
+            self.open(&indices);
             let text = self.expr(equation.body)?;
             let text = self.with_type(text, equation.body);
             let mut binders = vec![];
-            for index in &equation.indices {
+            for index in &indices {
                 binders.push(self.ended(*index)?);
             }
-            self.scope.truncate(depth);
+            self.block.scope.truncate(depth);
             definitions.push(format!("{name}[{}] = {}", binders.join(", "), text.text));
         }
-        self.lines.push(format!("let rec {}", definitions.join(", ")));
+        self.block.lines.push(format!("let rec {}", definitions.join(", ")));
         Ok(())
     }
 }

@@ -115,7 +115,7 @@ impl Checker<'_> {
     fn keep_state(&mut self, (of, step): (LoopId, IndexId), number: usize, room: ExprId, here: Here) -> usize {
         let State { current, needs, .. } = self.arena.out.loops[of].states[number].clone();
         let Type { dtype, shape } = self.arena.ty(room).clone();
-        let name = self.arena.out.exprs[current].name.clone();
+        let name = self.arena.out.exprs[current].name.as_ref().map(|name| format!("all_{name}"));
         let kept = self.more_state(of, room, name, here);
         let own = self.arena.axis_indices(&shape, here.span);
         let at: Vec<Affine<IndexId>> = own.iter().map(|index| Affine::index(*index)).collect();
@@ -343,7 +343,7 @@ impl Reverse<'_, '_> {
         for ((value, first), found) in outside.into_iter().zip(nothing).zip(found) {
             let Some(found) = found else { continue };
             let part = self.checker.arena.out.loops[back].states.len();
-            let current = self.checker.more_state(back, first, None, here);
+            let current = self.checker.more_state(back, first, self.name_of(value), here);
             let next = self.checker.both(current, found, here);
             let state = &mut self.checker.arena.out.loops[back].states[part];
             (state.next, state.needs) = (next, all.iter().copied().chain([part]).collect());

@@ -163,16 +163,22 @@ impl<'c, 'a> Reverse<'c, 'a> {
         Some(found)
     }
 
-    /// Names a derivative after the value that it is in.
-    fn name(&mut self, derivative: ExprId, of: ExprId) {
-        let out = &mut self.checker.arena.out;
-        let name = match (&out.exprs[of].name, &out.exprs[of].kind) {
+    /// A name for a derivative, after the value that it is in.
+    pub fn name_of(&self, of: ExprId) -> Option<String> {
+        let out = &self.checker.arena.out;
+        match (&out.exprs[of].name, &out.exprs[of].kind) {
             (Some(name), _) => Some(format!("d{name}")),
             (None, Kind::Param(number)) => Some(format!("d{}", out.params[*number].name)),
             (None, _) => None,
-        };
-        if derivative > of && out.exprs[derivative].name.is_none() {
-            out.exprs[derivative].name = name;
+        }
+    }
+
+    /// Names a derivative after the value that it is in.
+    fn name(&mut self, derivative: ExprId, of: ExprId) {
+        let name = self.name_of(of);
+        let expr = &mut self.checker.arena.out.exprs[derivative];
+        if derivative > of && expr.name.is_none() {
+            expr.name = name;
         }
     }
 

@@ -128,9 +128,12 @@ pub const ALL: &[&str] = &[
     "fn f(x: f64[n]) = sum(sigmoid(x - 1) + silu(x - 1) + softplus(x) + gelu(x - 1) + gelu_tanh(x - 1) + relu(x - 0.5))",
     "fn f(x: f64[n]) = sum(erf(x) + erf_inv(x * 0.8) + lgamma(x) + rsqrt(x) + cbrt(x) + sqrt(x) + 1 / x)",
     "fn f(x: f64[n]) = sum(x ^ 0.5 + 2 ^ x + x ^ 3 + x ^ -2 + floor_div(x, 0.1) * x)",
+    // The sum of an array of products is no contraction.
+    "fn f(a: f64[n, k], b: f64[m, k]) { let c[i, j] = sum(a[i] * b[j])
+     sum(c * c) }",
 ];
 
-/// Programs with loops, which are not written as text.
+/// Programs with loops.
 pub const LOOPS: &[&str] = &[
     "fn f(x: f64) = loop y = x, t < 3 { y * y }",
     "fn f(x: f64, a: f64) = loop y = x, t < 5 { sin(y) * a + x }",
@@ -194,9 +197,58 @@ pub const LOOPS: &[&str] = &[
      sum(y) }",
     "fn f(x: f64[n]) { let (a, b) = loop y = x, s = x, t < n { (y * 0.9 + s[t], s) }
      sum(a * b) }",
+    // States of several types, and loops that data ends or that have no counter.
+    "fn f(x: f64[n], k: f64) {
+     let (y, e, ok) = loop y = k, e = 1, ok = true, t < 5 {
+        let z = 0.5 * (y + sum(x) / y)
+        (z, e * 2, ok && z < 100)
+     }
+     y * f64(e) + (if ok then y else 0) }",
+    "fn f(x: f64[n], k: i64[n]) {
+     let c[i] = loop c = 0, t < k[i] + 3 { c + t }
+     let (a, b, _)[i] = loop a = k[i], b = f32(1.5), s = u8(1) while a < 20 && s < u8(9) { (a * 2 + 1, b * 1.5, u8(s + s)) }
+     sum(x * f64(c) * x * f64(a) + f64(b) * x) }",
+    "fn f(x: f64, y: f64) { let h = loop h = y, a < 9 { h }
+     let b = loop b = 7, a < 3 { loop c = b, d < a { c + d } }
+     x * h * f64(b) }",
+    // Names that hide others, and the number of steps as a parameter.
+    "fn f(n: f64, k: f64[m]) where m > 0 = loop n = n, i < 3 { n * k[i % m] + n * n }",
+    "fn swing(at: f64, damping: f64, steps: i64) where steps >= 0 {
+     let (x, _) = loop x = at, v = 0, t < steps { (x + 0.01 * v, v - 0.01 * (x + damping * v)) }
+     x }
+     fn f(at: f64, damping: f64, steps: i64) where steps >= 0 = swing(at, damping, 33 * steps + 1)",
+    "fn f(x: f64[n, m]) where n > 0 {
+     let (y, z) = loop t = x, zeros = x * 2, step < 3 { let once = t * zeros
+        (once + f64(step), zeros + x[0] * 0.5) }
+     sum(y * z) }",
+    // Under conditions that guard an access, in elements of a recurrence, and with one in each step.
+    "fn f(x: f64[n], k: i64[n]) {
+     let y[i < n] = if k[i] > 0 && k[i] < n then x[i] * f64(loop c = k[k[i]], t < 5 { c * 2 + t }) else x[i]
+     sum(y * y) }",
+    "fn g(a: i64, b: i64) { let (p, _) = loop p = a, q = b, t < 5 { (q, p + q + t) }
+     p }
+     fn f(x: f64[n], k: i64[n]) {
+     let y[i < n] = if k[i] > 0 && k[i] < n then x[i] * f64(g(k[k[i]], i)) else x[i]
+     sum(y * y) }",
+    "fn g(a: i64, b: i64) { let (p, _) = loop p = a, q = b, t < 5 { (q, (p + q + t) % 1000) }
+     p }
+     fn f(x: f64[n]) {
+     let rec y[t < n] = if t == 0 then x[t] else x[t] * 0.5 + sin(y[t - 1])
+     let rec c[t < n] = if t == 0 then 1 else g(c[t - 1], t) + (loop s = c[t - 1], r < 3 {
+        let u = s * 2 + r
+        u * u % 7 + u / 2
+     })
+     sum(y * f64(c)) }",
+    "fn f(x: f64[n, m]) where m > 0 {
+     let y[i] = loop s = x[i], t < 3 { s * x[i] + sum(s) * 0.1 }
+     let z[i] = loop s = y[i], t < 2 {
+        let rec r[k < m] = if k == 0 then s[k] else r[k - 1] * 0.5 + s[k] * x[i, k]
+        r
+     }
+     sum(z * y) }",
 ];
 
-/// Programs with recurrences, or with derivatives that are some, which are not written as text.
+/// Programs with recurrences, or with derivatives that are some.
 pub const RECURRENCES: &[&str] = &[
     // Running products.
     "fn f(x: f64[n], w: f64[n]) { let y[i] = prod[k <= i](x[k] * w[k] + 0.3)
@@ -243,21 +295,6 @@ pub const RECURRENCES: &[&str] = &[
              z[t <= n] = if t == 0 then 1 else z[t - 1] * y[t]
      sum(y) * a[n] }",
     // Other axes, free ones and reduced ones.
-    "fn f(x: f64[n, d], w: f64[d, h], u: f64[h, h]) {
-     let rec s[t <= n, j < h] =
-        if t == 0 then 0 else tanh(sum[i](x[t - 1, i] * w[i, j]) + sum[k](u[k, j] * s[t - 1, k]))
-     sum(s[n] * s[n]) }",
-    "fn step(x: f64[d], s: f64[d], u: f64[d, d]) { let z = tanh(u @ s)
-     z * x + z / (1 + sum(z * z)) }
-     fn f(x: f64[n, d], u: f64[d, d], s: f64[d]) {
-     let rec y[t <= n] = if t == 0 then s else step(x[t - 1], y[t - 1], u)
-     sum(y[n] * y[n]) }",
-    "fn f(a: f64[n, 4, d], u: f64[4, d, d]) {
-     let rec z[t < n, q < 4, j < d] = a[t, q, j] + sum[k](u[q, k, j] * h[t, k]),
-             c[t <= n, j < d] = if t == 0 then 0
-                else sigmoid(z[t - 1, 0, j]) * c[t - 1, j] + sigmoid(z[t - 1, 1, j]) * tanh(z[t - 1, 2, j]),
-             h[t <= n, j < d] = if t == 0 then 0 else sigmoid(z[t - 1, 3, j]) * tanh(c[t, j])
-     sum(h[n] * h[n]) }",
     "fn f(x: f64[n, m], a: f64) { let rec y[i < n, j < m] =
         if i == 0 || j == 0 then x[i, j] else a * y[i - 1, j] * x[i, j] + sin(y[i, j - 1] - y[i - 1, j - 1])
      sum(y * y) }",
@@ -296,21 +333,11 @@ pub const RECURRENCES: &[&str] = &[
      sum(y * y) }",
     "fn f(x: f64[n]) { let y[i < n - 1] = loop s = x[i] / x[i + 1], t < 2 { loop z = s, r <= 1 { sin(z) * x[i + 1] } }
      sum(y * y) }",
-    "fn g(x: f64[k]) = loop s = x, t < 2 { sort(s) * s + x }
-     fn f(x: f64[n, m]) { let y[i < n / 2, j < m - 1] = sum(g(x[2 * i + 1])) * x[2 * i, j + 1]
-     sum(y * y) }",
-    "fn g(x: f64[k]) { let rec y[t < k] = if t == 0 then x[t] else sin(y[t - 1]) * x[t]
-     y }
-     fn f(x: f64[n, m]) { let y[i < n - 1] = g(x[i] * x[i + 1])
-     sum(y * y) }",
-    "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
-     sum(y * f64(iota(m))) }",
     // Conditions that read elements which only some of the elements that are derived in have.
     "fn f(x: f64[n, m]) where n > 3 { let a[i < n - 2, j] = sum[r < 3](x[i + r, j])
      let b = x * x - sin(x)
      let y[i, j] = if a[i, j] < 5 then b[i, j] * x[i + 1, j] else b[i + 1, j]
      sum(y * y) }",
-    "fn f(x: f64[n], k: i64[n]) = sum((if x > 1 then x[k] * x else x) ^ 2)",
     "fn f(x: f64[n], a: f64[n]) {
      let y[i] = if a[i] < 1 then sum[r <= i](x[r]) * max[r <= i](x[r]) else prod[r < i](x[r])
      sum(y * y) }",
@@ -332,6 +359,76 @@ pub const RECURRENCES: &[&str] = &[
     "fn f(x: f64[n]) { let rec y[t < n] = if t == 0 then x[t] else y[t - 1] * x[t]
      let g = grad[y](sum(y * y * y * x))
      sum(g) }",
+    "fn h(x: f64[k], s: i64) {
+     let rec a[t <= k] = if t == 0 then 1 else a[t - 1] * x[t - 1] + b[t - 1],
+             b[t <= k] = if t == 0 then f64(s) else 0.5 * b[t - 1] + a[t]
+     a }
+     fn f(x: f64[n, m, k]) { let y[i, j] = h(x[i, j], i)
+     sum(y * y) }",
+    "fn g(x: f64[k], a: f64) where k > 0 {
+     let rec y[t < k] = if t == 0 then x[t] else a * x[t] + sum(y[t - 1] * x) * 0.1
+     y[k - 1] }
+     fn f(x: f64[n, k], a: f64[n]) where k > 0 { let y[i] = g(x[i], a[i])
+     sum(y * y) }",
+];
+
+/// Programs with derivatives that have no text: those with sums of products within a recurrence,
+/// and those with arrays under conditions that guard an access.
+pub const UNWRITTEN: &[&str] = &[
+    "fn f(x: f64[n, d], w: f64[d, h], u: f64[h, h]) {
+     let rec s[t <= n, j < h] =
+        if t == 0 then 0 else tanh(sum[i](x[t - 1, i] * w[i, j]) + sum[k](u[k, j] * s[t - 1, k]))
+     sum(s[n] * s[n]) }",
+    "fn step(x: f64[d], s: f64[d], u: f64[d, d]) { let z = tanh(u @ s)
+     z * x + z / (1 + sum(z * z)) }
+     fn f(x: f64[n, d], u: f64[d, d], s: f64[d]) {
+     let rec y[t <= n] = if t == 0 then s else step(x[t - 1], y[t - 1], u)
+     sum(y[n] * y[n]) }",
+    "fn f(a: f64[n, 4, d], u: f64[4, d, d]) {
+     let rec z[t < n, q < 4, j < d] = a[t, q, j] + sum[k](u[q, k, j] * h[t, k]),
+             c[t <= n, j < d] = if t == 0 then 0
+                else sigmoid(z[t - 1, 0, j]) * c[t - 1, j] + sigmoid(z[t - 1, 1, j]) * tanh(z[t - 1, 2, j]),
+             h[t <= n, j < d] = if t == 0 then 0 else sigmoid(z[t - 1, 3, j]) * tanh(c[t, j])
+     sum(h[n] * h[n]) }",
+    "fn g(x: f64[k]) = loop s = x, t < 2 { sort(s) * s + x }
+     fn f(x: f64[n, m]) { let y[i < n / 2, j < m - 1] = sum(g(x[2 * i + 1])) * x[2 * i, j + 1]
+     sum(y * y) }",
+    "fn g(x: f64[k]) { let rec y[t < k] = if t == 0 then x[t] else sin(y[t - 1]) * x[t]
+     y }
+     fn f(x: f64[n, m]) { let y[i < n - 1] = g(x[i] * x[i + 1])
+     sum(y * y) }",
+    "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
+     sum(y * f64(iota(m))) }",
+    "fn f(x: f64[n], k: i64[n]) = sum((if x > 1 then x[k] * x else x) ^ 2)",
+];
+
+/// Programs with random numbers.
+pub const RANDOM: &[&str] = &[
+    "fn f(x: f64[n, m], rate: f64, seed: u32) {
+     let y[i, j] = if uniform(seed, i, j) < 0.3 then 0 else x[i, j] / (1 - rate)
+     sum(y * y) }",
+    "fn f(x: f64[n, m], w: f64[m, h], u: f64[h], seed: i64) {
+     let z = tanh(x @ w)
+     let d[i, k] = if uniform(seed, i, k) < 0.5 then 0 else z[i, k] * 2
+     mean((d @ u) ^ 2) }",
+    "fn f(x: f64[n], s: i64) = sum(x * normal(s, iota(n)) + sin(x) * uniform(s + 1, iota(n)))",
+    // Numbers of another type than the context, constants, and more than two indices.
+    "fn f(x: f64[n], s: i64) = sum(f64(f32(normal(s, 3))) * x * uniform(7, 1, 2, 3) + x ^ 2 * normal(s, -1, 5, 2, 9))",
+    "fn f(x: f64[n], k: i32[n], s: u8) {
+     let y[i] = x[i] * uniform(s, i, k[i], k[i] * 3) + x[i] * exp(-uniform(s, k[i])) + f64(-uniform(s, i))
+     sum(y * y) }",
+    "fn f(x: f64[n], s: u64) { let u = uniform(s, 2)
+     sum(x * x * f64(u) + f64(exp(u * 2 + normal(s, iota(n))))) }",
+    // In the steps of loops, of few and of many steps, and of recurrences.
+    "fn f(x: f64[n], s: i64) {
+     let (y, k) = loop y = x, k = s, t < 5 { (y * x + 0.1 * normal(k, t), k * 3 + 1) }
+     sum(y) * f64(k % 10) }",
+    "fn f(x: f64[n], s: i64) {
+     let y[i] = loop p = x[i], t < 70 { sin(p) + 0.1 * normal(s, t, i) * x[i] }
+     sum(y * y) }",
+    "fn f(x: f64[n], s: i64) {
+     let rec y[t < n] = if t == 0 then x[t] else sin(y[t - 1]) * uniform(s, t) + x[t]
+     sum(y * y) }",
 ];
 
 /// Programs with loops that only `jvp` goes through.
