@@ -23,12 +23,10 @@ pub struct Block {
     /// The `let`s: the name, and the indices of the array that stands for a scalar or an array that
     /// depends on indices.
     pub lets: BTreeMap<ExprId, (String, Vec<IndexId>)>,
-    /// The names of `let`s by their text behind the name, so that equal ones are one.
-    pub definitions: BTreeMap<String, String>,
+    /// The names of `let`s by their text behind the names, so that equal ones are one.
+    pub definitions: BTreeMap<String, Vec<String>>,
     /// The names of the last states of loops, with the indices that there is a loop for each of.
     pub loops: BTreeMap<LoopId, (BTreeMap<usize, String>, Vec<IndexId>)>,
-    /// The loops by their text.
-    pub loops_by_text: BTreeMap<String, LoopId>,
     /// The recurrences that the statements can read elements of, inside of one or behind it.
     pub begun: BTreeSet<RecurrenceId>,
     /// The names of the arrays of recurrences, with the indices that are further axes of them.
@@ -47,7 +45,6 @@ impl Block {
             lets: BTreeMap::new(),
             definitions: BTreeMap::new(),
             loops: BTreeMap::new(),
-            loops_by_text: BTreeMap::new(),
             begun: BTreeSet::new(),
             recurrences: BTreeMap::new(),
         }

@@ -120,6 +120,7 @@ fn written(checked: &Checked, attempt: Attempt) -> Result<String, Unwritten> {
 /// The text so far.
 struct Writer<'c> {
     checked: &'c Checked,
+    /// How it is written.
     attempt: Attempt,
     /// How often each expression is used.
     uses: SecondaryMap<ExprId, usize>,
@@ -162,9 +163,10 @@ impl<'c> Writer<'c> {
                     Kind::Access { array, at } if at.iter().all(plain) => reads[*array] += 1,
                     Kind::Comprehension { body, .. } => {
                         bodies.insert(*body);
-                        // A scalar is written as the array of its values, and there may be an array of them.
+                        // A scalar is written as the array of its values: this one, perhaps.
                         hints[*body].clone_from(&expr.name);
-                        if matches!(checked.exprs[*body].kind, Kind::Constant(value) if value == Scalar::zero(value.dtype()))
+                        if let Kind::Constant(value) = checked.exprs[*body].kind
+                            && value == Scalar::zero(value.dtype())
                         {
                             hints[id] = Some("zeros".to_owned());
                         }
@@ -342,12 +344,12 @@ impl<'c> Writer<'c> {
 
     /// The name of a `let` with this text behind its name.
     fn let_text(&mut self, like: Option<&str>, text: String) -> String {
-        if let Some(name) = self.block.definitions.get(&text) {
+        if let Some([name]) = self.block.definitions.get(&text).map(Vec::as_slice) {
             return name.clone();
         }
         let name = self.unique(like);
         self.block.lines.push(format!("let {name}{text}"));
-        self.block.definitions.insert(text, name.clone());
+        self.block.definitions.insert(text, vec![name.clone()]);
         name
     }
 

@@ -1,6 +1,6 @@
 //! The order in which a sum will add its elements when its text is read again. It follows from the
-//! accesses in the text: see `Arena::order_of` of the checker. A sum with another order goes over an
-//! array of its elements, with axes for that order.
+//! accesses in the text: see `Arena::order_of` of the checker. A sum with another order goes over
+//! an array of its elements, with axes for that order.
 
 use std::collections::BTreeSet;
 

@@ -37,8 +37,9 @@ impl Writer<'_> {
                 Some(names) => names,
                 None => {
                     let names = self.last_names(of, numbers);
-                    self.block.lines.push(format!("let {}{text}", tuple(names.values().cloned().collect())));
-                    self.block.loops_by_text.insert(text, of);
+                    let written: Vec<String> = names.values().cloned().collect();
+                    self.block.lines.push(format!("let {}{text}", tuple(written.clone())));
+                    self.block.definitions.insert(text, written);
                     names
                 }
             };
@@ -52,8 +53,8 @@ impl Writer<'_> {
 
     /// The names of the last states of a loop with the same text, if all that are used have some.
     fn known(&self, of: LoopId, text: &str) -> Option<BTreeMap<usize, String>> {
-        let (names, _) = self.block.loops.get(self.block.loops_by_text.get(text)?)?;
-        let names: BTreeMap<usize, String> = self.states(of).into_iter().zip(names.values().cloned()).collect();
+        let names = self.block.definitions.get(text)?.iter().cloned();
+        let names: BTreeMap<usize, String> = self.states(of).into_iter().zip(names).collect();
         names.iter().all(|(number, name)| name != "_" || self.last(of, *number).is_empty()).then_some(names)
     }
 
@@ -151,7 +152,8 @@ impl Writer<'_> {
     }
 }
 
-/// A loop with its block. One that would end with a short `let` of its result has the value of that.
+/// A loop with its block. If that would end with a `let` of its result, it ends with the value,
+/// unless this takes several lines.
 fn block(head: &str, mut lines: Vec<String>, mut next: String) -> String {
     let value = lines.last().and_then(|last| last.strip_prefix(&format!("let {next} = ")).map(str::to_owned));
     if let Some(value) = value.filter(|value| !value.contains('\n')) {

@@ -206,7 +206,8 @@ pub const LOOPS: &[&str] = &[
      y * f64(e) + (if ok then y else 0) }",
     "fn f(x: f64[n], k: i64[n]) {
      let c[i] = loop c = 0, t < k[i] + 3 { c + t }
-     let (a, b, _)[i] = loop a = k[i], b = f32(1.5), s = u8(1) while a < 20 && s < u8(9) { (a * 2 + 1, b * 1.5, u8(s + s)) }
+     let (a, b, _)[i] = loop a = k[i], b = f32(1.5), s = u8(1) while a < 20 && s < u8(9) {
+        (a * 2 + 1, b * 1.5, u8(s + s)) }
      sum(x * f64(c) * x * f64(a) + f64(b) * x) }",
     "fn f(x: f64, y: f64) { let h = loop h = y, a < 9 { h }
      let b = loop b = 7, a < 3 { loop c = b, d < a { c + d } }
@@ -221,7 +222,7 @@ pub const LOOPS: &[&str] = &[
      let (y, z) = loop t = x, zeros = x * 2, step < 3 { let once = t * zeros
         (once + f64(step), zeros + x[0] * 0.5) }
      sum(y * z) }",
-    // Under conditions that guard an access, in elements of a recurrence, and with one in each step.
+    // Under conditions that guard an access, in elements of a recurrence, and with one in a step.
     "fn f(x: f64[n], k: i64[n]) {
      let y[i < n] = if k[i] > 0 && k[i] < n then x[i] * f64(loop c = k[k[i]], t < 5 { c * 2 + t }) else x[i]
      sum(y * y) }",
@@ -413,7 +414,8 @@ pub const RANDOM: &[&str] = &[
      mean((d @ u) ^ 2) }",
     "fn f(x: f64[n], s: i64) = sum(x * normal(s, iota(n)) + sin(x) * uniform(s + 1, iota(n)))",
     // Numbers of another type than the context, constants, and more than two indices.
-    "fn f(x: f64[n], s: i64) = sum(f64(f32(normal(s, 3))) * x * uniform(7, 1, 2, 3) + x ^ 2 * normal(s, -1, 5, 2, 9))",
+    "fn f(x: f64[n], s: i64) =
+     sum(f64(f32(normal(s, 3))) * x * uniform(7, 1, 2, 3) + x ^ 2 * normal(s, -1, 5, 2, 9))",
     "fn f(x: f64[n], k: i32[n], s: u8) {
      let y[i] = x[i] * uniform(s, i, k[i], k[i] * 3) + x[i] * exp(-uniform(s, k[i])) + f64(-uniform(s, i))
      sum(y * y) }",
