@@ -86,20 +86,44 @@ fn uses(body: &Block, reductions: &[Reduction]) -> BTreeMap<ValueId, usize> {
 }
 
 fn definition(body: &Block, value: ValueId) -> Option<&Op> {
-    body.iter().find_map(|statement| match statement {
-        Statement::Let { value: own, op } if *own == value => Some(op),
-        _ => None,
+    body.iter().find_map(|statement| {
+        let Statement::Let { value: own, op } = statement else { return None };
+        (*own == value).then_some(op)
     })
 }
 
 /// A finite constant.
 fn finite(scalar: &Scalar) -> Option<f64> {
-    match scalar {
-        Scalar::F32(x) => Some(f64::from(*x)),
-        Scalar::F64(x) => Some(*x),
+    let value = match scalar {
+        Scalar::F32(x) => f64::from(*x),
+        Scalar::F64(x) => *x,
+        Scalar::Bool(_) | Scalar::I8(_) | Scalar::I16(_) | Scalar::I32(_) | Scalar::I64(_) => return None,
+        Scalar::U8(_) | Scalar::U16(_) | Scalar::U32(_) | Scalar::U64(_) => return None,
+        Scalar::F16(_) | Scalar::Bf16(_) => return None,
+    };
+    Some(value).filter(|x| x.is_finite())
+}
+
+/// How the result changes with the other operand of a finite constant.
+fn by_constant(op: BinaryOp, constant: f64, is_left: bool) -> Option<Change> {
+    let by_sign = || match constant {
+        c if c > 0.0 => Some(Change::NeverFalls),
+        c if c < 0.0 => Some(Change::NeverRises),
         _ => None,
+    };
+    match op {
+        BinaryOp::Add | BinaryOp::Max | BinaryOp::Min => Some(Change::NeverFalls),
+        BinaryOp::Sub => Some(if is_left { Change::NeverRises } else { Change::NeverFalls }),
+        BinaryOp::Mul => by_sign(),
+        BinaryOp::Div if !is_left => by_sign(),
+        BinaryOp::Div
+        | BinaryOp::Rem
+        | BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::Shl
+        | BinaryOp::Shr => None,
     }
-    .filter(|x| x.is_finite())
 }
 
 impl Rewriter<'_> {
@@ -110,10 +134,7 @@ impl Rewriter<'_> {
                 self.constants.insert(*value, *constant);
             }
             statement.blocks_mut().for_each(|inner| self.block(inner));
-            let after = match &mut statement {
-                Statement::Loop(l) => self.reduce(l),
-                _ => vec![],
-            };
+            let after = if let Statement::Loop(l) = &mut statement { self.reduce(l) } else { vec![] };
             out.push(statement);
             out.extend(after);
         }
@@ -165,53 +186,46 @@ impl Rewriter<'_> {
     }
 
     fn monotone(&self, body: &Block, op: &Op) -> Option<(ValueId, Change)> {
-        use Change::{NeverFalls, NeverRises};
-        let float = |value: &ValueId| self.values[*value].is_float();
-        let constant = |value: &ValueId| self.constants.get(value).and_then(finite);
-        let by_sign = |c: f64| if c > 0.0 { Some(NeverFalls) } else { (c < 0.0).then_some(NeverRises) };
-        match op {
-            Op::Unary(UnaryOp::Neg, x) if float(x) => Some((*x, NeverRises)),
-            Op::Unary(UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round, x) => Some((*x, NeverFalls)),
-            Op::Unary(UnaryOp::Sqrt, x) => self.is_positive(body, *x).then_some((*x, NeverFalls)),
-            Op::Cast(to, x) if float(x) && to.is_float() => Some((*x, NeverFalls)),
-            Op::Binary(op, x, c) if float(x) && constant(c).is_some() => {
-                let change = match op {
-                    BinaryOp::Add | BinaryOp::Sub | BinaryOp::Max | BinaryOp::Min => NeverFalls,
-                    BinaryOp::Mul | BinaryOp::Div => by_sign(constant(c)?)?,
-                    _ => return None,
-                };
-                Some((*x, change))
+        let constant = |value: ValueId| self.constants.get(&value).and_then(finite);
+        let (operand, change) = if let Op::Unary(op, x) = op {
+            let falls = if *op == UnaryOp::Neg { Change::NeverRises } else { Change::NeverFalls };
+            let fits = match op {
+                UnaryOp::Neg | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Trunc | UnaryOp::Round => true,
+                UnaryOp::Sqrt => self.is_positive(body, *x),
+                UnaryOp::Not | UnaryOp::Abs => false,
+            };
+            (*x, fits.then_some(falls)?)
+        } else if let Op::Cast(to, x) = op {
+            (*x, to.is_float().then_some(Change::NeverFalls)?)
+        } else if let Op::Binary(op, a, b) = op {
+            match constant(*b) {
+                Some(c) => (*a, by_constant(*op, c, false)?),
+                None => (*b, by_constant(*op, constant(*a)?, true)?),
             }
-            Op::Binary(op, c, x) if float(x) && constant(c).is_some() => {
-                let change = match op {
-                    BinaryOp::Add | BinaryOp::Max | BinaryOp::Min => NeverFalls,
-                    BinaryOp::Sub => NeverRises,
-                    BinaryOp::Mul => by_sign(constant(c)?)?,
-                    _ => return None,
-                };
-                Some((*x, change))
-            }
-            Op::Call(function, arguments) => {
-                let (math, [x]) = (self.program.functions[*function].math, arguments.as_slice()) else { return None };
-                let fits = never_falls(math, self.values[*x])? == Domain::All || self.is_positive(body, *x);
-                fits.then_some((*x, NeverFalls))
-            }
-            _ => None,
-        }
+        } else if let Op::Call(function, arguments) = op
+            && let [x] = arguments.as_slice()
+        {
+            let domain = never_falls(self.program.functions[*function].math, self.values[*x])?;
+            let fits = domain == Domain::All || self.is_positive(body, *x);
+            (*x, fits.then_some(Change::NeverFalls)?)
+        } else {
+            return None;
+        };
+        self.values[operand].is_float().then_some((operand, change))
     }
 
     /// Whether a value of a body is +0, positive or NaN.
     fn is_positive(&self, body: &Block, value: ValueId) -> bool {
-        match definition(body, value) {
-            Some(Op::Unary(UnaryOp::Abs, x)) => self.values[*x].is_float(),
-            Some(Op::Binary(BinaryOp::Max, a, b)) => {
-                let positive = |side| self.constants.get(side).and_then(finite).is_some_and(f64::is_sign_positive);
-                positive(a) || positive(b)
-            }
-            Some(Op::Call(function, _)) => {
-                matches!(self.program.functions[*function].math, MathFn::Relu | MathFn::Exp | MathFn::Exp2)
-            }
-            _ => false,
+        let Some(op) = definition(body, value) else { return false };
+        if let Op::Unary(UnaryOp::Abs, x) = op {
+            self.values[*x].is_float()
+        } else if let Op::Binary(BinaryOp::Max, a, b) = op {
+            let constants = [a, b].into_iter().filter_map(|side| self.constants.get(side).and_then(finite));
+            constants.into_iter().any(f64::is_sign_positive)
+        } else if let Op::Call(function, _) = op {
+            matches!(self.program.functions[*function].math, MathFn::Relu | MathFn::Exp | MathFn::Exp2)
+        } else {
+            false
         }
     }
 
