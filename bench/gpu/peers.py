@@ -49,11 +49,17 @@ def formulas(np, nn):
         "column_sums": lambda x: x.sum(0),
         "cumsum": lambda x: np.cumsum(x, 0),
         "matmul_f32": lambda x, y: x @ y,
+        "matmul_bf16": lambda x, y: x @ y,
+        "matmul_rows": lambda x, y: x @ y,
+        "gelu_bf16": lambda x, y, c: nn.narrow(nn.gelu_tanh(x @ y + c)),
+        "splade_bf16": lambda x, e, c: nn.greatest(np.log1p(nn.relu(x @ e.T + c))),
+        "attention_bf16": nn.attention,
+        "attention_fast": nn.attention,
     }
 
 
-def arguments(name, sizes, normal, uniform, below):
-    """The inputs of a workload, in the order of its parameters."""
+def arguments(name, sizes, normal, narrow, uniform, below):
+    """The inputs of a workload, in the order of its parameters: `narrow` draws normal numbers in bf16."""
     shape = tuple(n for _, n in sizes)
     match name:
         case "black_scholes":
@@ -66,6 +72,16 @@ def arguments(name, sizes, normal, uniform, below):
             return [normal(shape), below(shape[0], shape[1])]
         case "matmul_f32":
             return [normal(shape[:2]), normal(shape[1:])]
+        case "matmul_bf16" | "matmul_rows":
+            return [narrow(shape[:2]), narrow(shape[1:])]
+        case "gelu_bf16":
+            return [narrow(shape[:2]), narrow(shape[1:]), normal(shape[2:])]
+        case "splade_bf16":
+            batch, tokens, inner, words = shape
+            return [narrow((batch, tokens, inner)), narrow((words, inner)), normal((words,))]
+        case "attention_bf16" | "attention_fast":
+            heads, queries, keys, inner = shape
+            return [narrow((heads, length, inner)) for length in (queries, keys, keys)]
         case "transpose_add":
             return [normal(shape), normal(shape[::-1])]
         case _:
@@ -76,6 +92,11 @@ def with_torch(rows):
     import torch
     from types import SimpleNamespace
     from torch.nn import functional as f
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def attention(q, k, v):
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION], set_priority=True):
+            return f.scaled_dot_product_attention(q[None], k[None], v[None])[0]
 
     nn = SimpleNamespace(
         relu=torch.relu, sigmoid=torch.sigmoid, silu=f.silu, gelu=f.gelu, erf=torch.erf,
@@ -84,6 +105,9 @@ def with_torch(rows):
         layernorm=lambda x, g, b: f.layer_norm(x, x.shape[1:], g, b),
         cross_entropy=lambda x, label: f.cross_entropy(x, label),
         dropout=lambda x: f.dropout(x, 0.25),
+        narrow=lambda x: x.bfloat16(),
+        greatest=lambda x: x.amax(1),
+        attention=attention,
     )  # fmt: skip
     made = {"device": "cuda"}
     known = formulas(torch, nn)
@@ -95,6 +119,7 @@ def with_torch(rows):
             name,
             row["sizes"],
             lambda shape: torch.randn(shape, **made),
+            lambda shape: torch.randn(shape, **made).bfloat16(),
             lambda shape: torch.rand(shape, **made) + 0.5,
             lambda n, most: torch.randint(0, most, (n,), **made),
         )
@@ -152,11 +177,18 @@ def with_jax(rows):
         keep = jax.random.bernoulli(jax.random.key(7), 0.75, x.shape)
         return jnp.where(keep, x / 0.75, 0)
 
+    def attention(q, k, v):
+        turned = [x.transpose(1, 0, 2)[None] for x in (q, k, v)]
+        return jax.nn.dot_product_attention(*turned, implementation="cudnn")
+
     nn = SimpleNamespace(
         relu=jax.nn.relu, sigmoid=jax.nn.sigmoid, silu=jax.nn.silu, erf=jax.scipy.special.erf,
         gelu=lambda x: jax.nn.gelu(x, approximate=False), gelu_tanh=jax.nn.gelu,
         softmax=lambda x: jax.nn.softmax(x, 1), layernorm=layernorm, cross_entropy=cross_entropy, dropout=dropout,
+        narrow=lambda x: x.astype(jnp.bfloat16), greatest=lambda x: x.max(1), attention=attention,
     )  # fmt: skip
+    # By default, products of f32 on a GPU have factors of 11 bits.
+    jax.config.update("jax_default_matmul_precision", "highest")
     rng = numpy.random.default_rng(1)
     known = formulas(jnp, nn)
     for row in rows:
@@ -167,12 +199,17 @@ def with_jax(rows):
             name,
             row["sizes"],
             lambda shape: jax.device_put(rng.standard_normal(shape, dtype=numpy.float32)),
+            lambda shape: jax.device_put(rng.standard_normal(shape, dtype=numpy.float32)).astype(jnp.bfloat16),
             lambda shape: jax.device_put(rng.random(shape, dtype=numpy.float32) + 0.5),
             lambda n, most: jax.device_put(rng.integers(0, most, n, dtype=numpy.int32)),
         )
         calls = [draw() for _ in range(row["calls"])]
         run = jax.jit(known[name])
-        jax.block_until_ready(run(*calls[0]))
+        try:
+            jax.block_until_ready(run(*calls[0]))
+        except Exception as error:  # a peer that cannot is no reason to stop
+            print(f"{name} jax: {error}", file=sys.stderr)
+            continue
         samples = []
         for _ in range(SAMPLES):
             begin = time.perf_counter()

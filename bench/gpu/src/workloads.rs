@@ -54,6 +54,11 @@ const SQUARE: Sizes = &[&[("n", 8192), ("m", 8192)]];
 
 const CUBES: Sizes = &[&[("n", 2048), ("k", 2048), ("m", 2048)], &[("n", 4096), ("k", 4096), ("m", 4096)]];
 
+const CUBE: Sizes = &[&[("n", 4096), ("k", 4096), ("m", 4096)]];
+const FEW_ROWS: Sizes = &[&[("n", 16), ("k", 4096), ("m", 4096)], &[("n", 1), ("k", 4096), ("m", 16384)]];
+
+const WORDS: Sizes = &[&[("b", 8), ("s", 256), ("h", 768), ("v", 30522)]];
+
 const HEADS: Sizes = &[&[("h", 64), ("s", 4096), ("t", 4096), ("d", 128)]];
 
 const fn workload(
@@ -88,6 +93,9 @@ pub const WORKLOADS: &[Workload] = &[
     workload("transpose_add", "transpose_add", SQUARE, Draw::Normal, Held::Copy, &[0.99]),
     workload("column_sums", "column_sums", ROW, Draw::Normal, Held::Copy, &[1.00]),
     workload("matmul_bf16", "matmul_bf16", CUBES, Draw::Normal, Held::Products(703e12), &[]),
+    workload("matmul_rows", "matmul_bf16", FEW_ROWS, Draw::Normal, Held::Products(703e12), &[]),
+    workload("gelu_bf16", "gelu_bf16", CUBE, Draw::Normal, Held::Products(703e12), &[]),
+    workload("splade_bf16", "splade_bf16", WORDS, Draw::Normal, Held::Products(703e12), &[]),
     workload("matmul_fast", "matmul_fast", CUBES, Draw::Normal, Held::Products(376e12), &[]),
     workload("matmul_f32", "matmul", CUBES, Draw::Normal, Held::Products(50.7e12), &[]),
     workload("attention_bf16", "attention_bf16", HEADS, Draw::Normal, Held::Attention(656e12), &[0.6]),
