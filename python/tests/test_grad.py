@@ -84,8 +84,12 @@ def test_to_read(module: fl.Module) -> None:
     both = fl.grad(module.loss, wrt=["w", "b"])(*arrays)
     for one, other in zip(program.loss_grad(*arrays), both, strict=True):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(fl.Error, match="has a random number"):
-        module.noisy.gradient()
+    drawn = fl.compile(module.noisy.gradient(), device="interp")
+    noise = fl.grad(module.noisy)(np.ones(4, np.float32), 7)
+    np.testing.assert_array_equal(drawn.noisy_grad(np.ones(4, np.float32), 7), noise)
+    gathered = fl.compile("fn f(x: f64[n], k: i64[n]) = sum((if x > 1 then x[k] * x else x) ^ 2)", device="interp")
+    with pytest.raises(fl.Error, match="cannot be written"):
+        gathered.f.gradient()
 
 
 def test_a_view(module: fl.Module) -> None:
