@@ -71,7 +71,7 @@ impl Emitter<'_> {
                 e.advance_stage(pipeline, stage);
             },
         );
-        // What follows reuses this memory, so no copy may be in flight, and no product.
+        // The epilogue reuses this memory, so no copy may be in flight, and no product.
         if by_tensor_cores {
             self.b().await_products(0);
         }

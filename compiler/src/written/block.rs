@@ -7,7 +7,7 @@ use ir::checked::{Checked, ExprId, GuardId, IndexId, LoopId, RecurrenceId};
 
 use super::{Unwritten, Writer};
 
-/// The statements of the function, or of the steps of a loop, and what they can use.
+/// The statements of the function, or of the steps of a loop, with the names that they can use.
 #[derive(Clone)]
 pub struct Block {
     /// The statements.

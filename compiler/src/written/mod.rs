@@ -66,7 +66,7 @@ const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would 
 #[derive(Clone, Copy)]
 struct Attempt {
     /// Whether scalars that depend on indices may become arrays, which have other subscripts than
-    /// what they are computed from.
+    /// their operands.
     arrays: bool,
     /// Whether a sum may go over an array of its elements.
     elements: bool,

@@ -78,7 +78,7 @@ impl Writer<'_> {
         Ok(Text { text, level: LOOSE, typed: true })
     }
 
-    /// Whether a size is at least 1, by itself or by what the program requires.
+    /// Whether a size is at least 1, by itself or by the program's requirements.
     fn is_positive(&self, size: &Size) -> bool {
         let above = |requirement: &Requirement| {
             let positive = requirement.left.as_constant().is_some_and(|n| n > 0);

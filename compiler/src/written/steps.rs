@@ -1,4 +1,4 @@
-//! Loops. The block of one has the `let`s of what its steps compute.
+//! Loops. The block of one has the `let`s of its steps.
 
 use std::collections::BTreeMap;
 

@@ -220,8 +220,8 @@ impl Rewriter<'_> {
         if let Op::Unary(UnaryOp::Abs, x) = op {
             self.values[*x].is_float()
         } else if let Op::Binary(BinaryOp::Max, a, b) = op {
-            let constants = [a, b].into_iter().filter_map(|side| self.constants.get(side).and_then(finite));
-            constants.into_iter().any(f64::is_sign_positive)
+            let mut constants = [a, b].into_iter().filter_map(|side| self.constants.get(side).and_then(finite));
+            constants.any(f64::is_sign_positive)
         } else if let Op::Call(function, _) = op {
             matches!(self.program.functions[*function].math, MathFn::Relu | MathFn::Exp | MathFn::Exp2)
         } else {

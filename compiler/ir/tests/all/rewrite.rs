@@ -231,8 +231,8 @@ fn what_is_free_in_a_block() {
     assert!(visit::free_indices(&kernel.body).is_empty() && visit::free_values(&kernel.body).is_empty());
 }
 
-/// Monotone functions of one element leave the loops that find the greatest and the least; what is
-/// used otherwise, or not monotone, stays.
+/// Monotone functions of one element leave the loops that find the greatest and the least. Values
+/// with other uses stay, and so do functions that are not monotone.
 #[test]
 fn extremes_before_monotone_functions() {
     let kernel = "kernel @b {
