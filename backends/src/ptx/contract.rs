@@ -261,16 +261,22 @@ pub(super) struct Inner<'c> {
     pub(super) end: Reg,
 }
 
+/// The numbers of tiles.
+pub(super) struct TileCounts {
+    /// Along each axis, the innermost one last.
+    along: Vec<Reg>,
+    pub(super) all: Reg,
+    /// Whether 32 bits suffice for them.
+    small: Reg,
+}
+
 /// The tiles of a contraction.
 pub(super) struct TileGrid<'t> {
     pub(super) groups: &'t Groups,
     /// The rows and columns of a tile.
     tile: [i64; 2],
-    /// Whether 32 bits suffice for their number.
-    small: Reg,
-    /// The length of the batch, the number of tiles along each side, and all together.
-    counts: Vec<Reg>,
-    pub(super) all: Reg,
+    /// The length of the batch, and the number of tiles along each side.
+    pub(super) counts: TileCounts,
     /// The number of rows, columns and inner indices.
     pub(super) lengths: [Reg; 3],
 }
@@ -290,14 +296,18 @@ impl Emitter<'_> {
     }
 
     fn tile_grid<'t>(&mut self, tiled: &'t Tiled) -> TileGrid<'t> {
-        let sizes = tiled.counts();
-        let small = self.argument(Argument::Small(sizes.clone()));
-        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
-        let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
-        let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        let counts = self.tile_counts(tiled.counts());
         let Groups { rows, columns, inner, .. } = &tiled.groups;
         let lengths = [rows, columns, inner].map(|dims| self.size(&length(dims)));
-        TileGrid { groups: &tiled.groups, tile: tiled.tile(), small, counts, all, lengths }
+        TileGrid { groups: &tiled.groups, tile: tiled.tile(), counts, lengths }
+    }
+
+    pub(super) fn tile_counts(&mut self, sizes: Vec<Size>) -> TileCounts {
+        let small = self.argument(Argument::Small(sizes.clone()));
+        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
+        let along: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
+        let all = along.iter().skip(1).fold(along[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        TileCounts { along, all, small }
     }
 
     /// Emits a loop over the tiles of this block.
@@ -308,7 +318,7 @@ impl Emitter<'_> {
     ) {
         let [.., depth] = grid.lengths;
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        self.counted(block, grid.all, blocks, |e, number| {
+        self.counted(block, grid.counts.all, blocks, |e, number| {
             let sides = e.tile_sides(grid, number);
             make(e, sides, Inner { dims: &grid.groups.inner, from: None, end: depth });
         });
@@ -320,7 +330,7 @@ impl Emitter<'_> {
     pub(super) fn tile_sides<'t>(&mut self, grid: &TileGrid<'t>, number: Reg) -> [TileSide<'t>; 2] {
         let Groups { batch, rows, columns, .. } = grid.groups;
         let [down, across, _] = grid.lengths;
-        let digits = self.digits(number, &grid.counts, grid.small);
+        let digits = self.digits(number, &grid.counts);
         // The first two digits select the tile, the others are the batch.
         for ((index, _), digit) in batch.iter().rev().zip(&digits[2..]) {
             self.bind(*index, *digit);
@@ -401,12 +411,12 @@ impl Emitter<'_> {
         self.epilogue_tile(&epilogue, tiles, sums);
     }
 
-    /// The digits of a number in a mixed radix, least significant first.
-    pub(super) fn digits(&mut self, number: Reg, counts: &[Reg], small: Reg) -> Vec<Reg> {
+    /// The place of the tile with a number along each axis, the last one first.
+    pub(super) fn digits(&mut self, number: Reg, counts: &TileCounts) -> Vec<Reg> {
         let mut digits = vec![];
         let mut number = number;
-        for count in counts.iter().skip(1).rev() {
-            let whole = self.divide(Some(small), number, *count);
+        for count in counts.along.iter().skip(1).rev() {
+            let whole = self.divide(Some(counts.small), number, *count);
             let before = self.b().op2(Opcode::Mul, Type::S64, whole, *count);
             digits.push(self.b().op2(Opcode::Sub, Type::S64, number, before));
             number = whole;

@@ -84,7 +84,7 @@ impl Emitter<'_> {
         let [parts, length] = [OfSplit::Parts, OfSplit::Length].map(|word| of(self, word));
         let [sums_at, ended] = [OfSplit::Sums, OfSplit::Ended].map(|word| of(self, word));
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        let all = self.b().op2(Opcode::Mul, Type::S64, grid.all, parts);
+        let all = self.b().op2(Opcode::Mul, Type::S64, grid.counts.all, parts);
         self.counted(block, all, blocks, |e, number| {
             let tile = e.divide(None, number, parts);
             let before = e.b().op2(Opcode::Mul, Type::S64, tile, parts);

@@ -11,7 +11,7 @@ use ir::sched::{Axis, Variant};
 use ir::{Dtype, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use super::state::ExecScope;
@@ -61,10 +61,7 @@ impl Emitter<'_> {
         };
         // The grid of tiles. Those along the rows of the stored buffer vary fastest.
         let sizes: Vec<Size> = layout.axes.iter().map(|axis| extent(axis).ceil_div(&axis.of_block().into())).collect();
-        let small = self.argument(Argument::Small(sizes.clone()));
-        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
-        let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
-        let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        let counts = self.tile_counts(sizes);
         let tile = |e: &mut Self, at: &usize| (*at, e.tile(&l.body[*at], side, stage.padding));
         let tiles: Vec<(usize, Tile)> = stage.loads.iter().map(|at| tile(self, at)).collect();
         let ends = [outer, last].map(|axis| self.size(&extent(axis)));
@@ -72,8 +69,8 @@ impl Emitter<'_> {
         let [thread, block, blocks] = [Special::Tid, Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         let x = self.b().op2(Opcode::And, Type::B64, thread, side - 1);
         let y = self.b().op2(Opcode::Shr, Type::U64, thread, i64::from(side.ilog2()));
-        self.counted(block, all, blocks, |e, number| {
-            let digits = e.digits(number, &counts, small);
+        self.counted(block, counts.all, blocks, |e, number| {
+            let digits = e.digits(number, &counts);
             for (axis, digit) in rest.iter().rev().zip(&digits[2..]) {
                 e.bind(axis.indices[0], *digit);
             }

@@ -26,7 +26,7 @@ use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, Turn, WARP};
 use super::wgmma::{BOX, PERIOD, ROW, STEP};
 use crate::ptx::build::Control;
 use crate::ptx::contract::length;
-use crate::ptx::emit::{Argument, Emitter};
+use crate::ptx::emit::Emitter;
 use crate::ptx::fold::{Levels, MergingCode, assign, shuffled};
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, TileFactors, TileType, Type};
 use crate::ptx::state::ExecScope;
@@ -73,8 +73,7 @@ impl<'l> InSweeps<'l> {
     fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2]) -> Option<InSweeps<'l>> {
         let values = &part.kernel.values;
         let sweeps = Sweeps::of(program, values, l)?;
-        let (row, _) = sweeps.row;
-        let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == row);
+        let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == sweeps.rows.index);
         let c = sweeps.scores;
         let groups = Groups { batch, rows, columns: c.free.clone(), inner: c.reduce.clone() };
         let (left, dtype) = narrow(values, &c.left)?;
@@ -103,9 +102,9 @@ impl<'l> InSweeps<'l> {
 
     /// The sizes that it is for: each at most the number next to it.
     pub(in crate::ptx) fn at_most(&self) -> Vec<(Size, i64)> {
-        let (_, rows) = self.sweeps.row;
-        let mut at_most = vec![(length(&self.groups.inner), self.width), (&Size::constant(self.fewest) - rows, 0)];
-        at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.results.0.clone(), self.width)));
+        let lacking = &Size::constant(self.fewest) - self.sweeps.rows.count;
+        let mut at_most = vec![(length(&self.groups.inner), self.width), (lacking, 0)];
+        at_most.extend(self.sweeps.weighted.as_ref().map(|weighted| (weighted.columns.count.clone(), self.width)));
         at_most
     }
 
@@ -129,7 +128,7 @@ impl<'l> InSweeps<'l> {
     /// The number of blocks along each axis: the batch, then the rows.
     pub(in crate::ptx) fn counts(&self) -> Vec<Size> {
         let batch = self.groups.batch.iter().filter_map(|(_, extent)| extent.as_size().cloned());
-        batch.chain([self.sweeps.row.1.ceil_div(&ROWS.into())]).collect()
+        batch.chain([self.sweeps.rows.count.ceil_div(&ROWS.into())]).collect()
     }
 
     /// A ring of tiles of one factor.
@@ -224,14 +223,10 @@ impl Emitter<'_> {
 
     /// Emits a loop over the first rows of this block's tiles.
     fn for_each_rows(&mut self, code: &InSweeps<'_>, make: impl FnOnce(&mut Self, Reg)) {
-        let sizes = code.counts();
-        let small = self.argument(Argument::Small(sizes.clone()));
-        let small = self.b().set(Comparison::Ne, Type::S64, small, 0);
-        let counts: Vec<Reg> = sizes.iter().map(|size| self.size(size)).collect();
-        let all = counts.iter().skip(1).fold(counts[0], |all, n| self.b().op2(Opcode::Mul, Type::S64, all, *n));
+        let counts = self.tile_counts(code.counts());
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
-        self.counted(block, all, blocks, |e, number| {
-            let digits = e.digits(number, &counts, small);
+        self.counted(block, counts.all, blocks, |e, number| {
+            let digits = e.digits(number, &counts);
             for ((index, _), digit) in code.groups.batch.iter().rev().zip(&digits[1..]) {
                 e.bind(*index, *digit);
             }
@@ -246,7 +241,7 @@ impl Emitter<'_> {
         let maps = [left, right].map(|factor| self.tensor_map(factor.view.clone()));
         let matrix = code.matrix.as_ref().map(|matrix| (matrix, self.tensor_map(matrix.view.clone())));
         let (row_turn, turn) = (self.first_turn(), self.first_turn());
-        let columns = self.size(code.sweeps.columns.0);
+        let columns = self.size(code.sweeps.columns.count);
         self.for_each_rows(code, |e, first| {
             let place = |e: &mut Self, factor: &FactorView| -> Vec<Reg> {
                 let batch: Vec<Reg> = factor.batch.iter().map(|index| e.index(*index)).collect();
@@ -318,7 +313,7 @@ impl Emitter<'_> {
         };
         let first_of_quad = self.b().set(Comparison::Eq, Type::S64, quad, 0);
         let row_turn = self.first_turn();
-        let count = self.size(code.sweeps.row.1);
+        let count = self.size(code.sweeps.rows.count);
         self.for_each_rows(code, |e, first| {
             let last = e.b().op2(Opcode::Add, Type::S64, first, ROWS);
             let whole = e.b().set(Comparison::Le, Type::S64, last, count);
@@ -346,7 +341,7 @@ impl Emitter<'_> {
 
     /// Defines the values of a row.
     fn enter_row(&mut self, code: &InSweeps<'_>, row: &ThreadRow) {
-        self.bind(code.sweeps.row.0, row.number);
+        self.bind(code.sweeps.rows.index, row.number);
         row.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
     }
 
@@ -396,7 +391,7 @@ impl Emitter<'_> {
         if weighted.is_some() {
             state.results.iter().for_each(|sum| self.b().assign(*sum, zero));
         }
-        let (start, end) = (self.int(0), self.size(code.sweeps.columns.0));
+        let (start, end) = (self.int(0), self.size(code.sweeps.columns.count));
         // The matrix of the half tile whose weights are still to be multiplied, and where its stage
         // is given back. At first there is none, and the first products are overwritten.
         let (last_matrix, last_free) = (self.b().copy(state.right), self.b().copy(tiles.barriers));
@@ -442,7 +437,7 @@ impl Emitter<'_> {
             self.b().await_products(0);
             self.b().guarded(*leads, |b| b.arrive(free_last));
         }
-        let count = code.sweeps.columns.0.ceil_div(&Size::constant(LANES_CHUNK as i64));
+        let count = code.sweeps.columns.count.ceil_div(&Size::constant(LANES_CHUNK as i64));
         for Running { reduction, merging, states, chunks } in running {
             for ((row, states), chunks) in rows.iter_mut().zip(states).zip(chunks) {
                 let state = match chunks {

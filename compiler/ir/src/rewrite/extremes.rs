@@ -35,8 +35,15 @@ enum Change {
     NeverRises,
 }
 
-/// An operation that leaves a loop: the value that it defines, and how it depends on an operand.
-type Taken = (ValueId, Op, ValueId, Change);
+/// An operation that leaves a loop.
+struct Taken {
+    /// The value that it defines.
+    value: ValueId,
+    op: Op,
+    /// The operand that is no constant, and how the value changes with it.
+    operand: ValueId,
+    change: Change,
+}
 
 /// The operands for which a function never falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,19 +162,19 @@ impl Rewriter<'_> {
             let mut expected = reductions.iter().filter_map(extremes).count();
             let (mut value, mut taken) = (input, vec![]);
             // Whatever else uses a value would have to compute it anyway.
-            while let Some((op, operand, change)) = self.step(body, value)
+            while let Some(step) = self.step(body, value)
                 && uses.get(&value) == Some(&expected)
             {
-                taken.push((value, op.clone(), operand, change));
-                (value, expected) = (operand, 1);
+                (value, expected) = (step.operand, 1);
+                taken.push(step);
             }
             // Types that are only stored have no extremes.
-            while taken.pop_if(|(_, _, operand, _)| self.values[*operand].is_storage()).is_some() {}
-            let Some((_, _, value, _)) = taken.last() else { continue };
+            while taken.pop_if(|last| self.values[last.operand].is_storage()).is_some() {}
+            let Some(Taken { operand: value, .. }) = taken.last() else { continue };
             let value = *value;
-            let falls = taken.iter().filter(|(.., change)| *change == Change::NeverRises).count() % 2 == 1;
+            let falls = taken.iter().filter(|taken| taken.change == Change::NeverRises).count() % 2 == 1;
             self.count += taken.len();
-            body.retain(|s| !matches!(s, Statement::Let { value, .. } if taken.iter().any(|(own, ..)| own == value)));
+            body.retain(|s| !matches!(s, Statement::Let { value, .. } if taken.iter().any(|own| own.value == *value)));
             for r in reductions.iter_mut() {
                 let Some((monoid, _, result)) = extremes(r) else { continue };
                 let first = self.values.push(self.values[value]);
@@ -179,10 +186,11 @@ impl Rewriter<'_> {
     }
 
     /// The operation that a value of the loop's body is, as a monotone function of another one.
-    fn step<'b>(&self, body: &'b Block, value: ValueId) -> Option<(&'b Op, ValueId, Change)> {
+    fn step(&self, body: &Block, value: ValueId) -> Option<Taken> {
         let op = definition(body, value)?;
         let (operand, change) = self.monotone(body, op)?;
-        definition(body, operand).filter(|op| !matches!(op, Op::Constant(_))).map(|_| (op, operand, change))
+        definition(body, operand).filter(|op| !matches!(op, Op::Constant(_)))?;
+        Some(Taken { value, op: op.clone(), operand, change })
     }
 
     fn monotone(&self, body: &Block, op: &Op) -> Option<(ValueId, Change)> {
@@ -238,7 +246,7 @@ impl Rewriter<'_> {
         count: &Size,
     ) {
         let mut value = first;
-        for (own, op, operand, _) in taken.iter().rev() {
+        for Taken { value: own, op, operand, .. } in taken.iter().rev() {
             let mut op = op.clone();
             let mut constants = vec![];
             op.for_each_operand_mut(|used| {

@@ -40,18 +40,34 @@ const MOST: usize = 3;
 
 /// A loop that runs in sweeps.
 pub struct Sweeps<'l> {
-    /// The index of its rows, and their number.
-    pub row: (IndexId, &'l Size),
+    /// Its rows.
+    pub rows: ProductRows<'l>,
     /// The product whose elements the sweeps go over.
     pub scores: &'l Contraction,
-    /// The columns of this product: their number, and the index of each loop over them.
-    pub columns: (&'l Size, Vec<IndexId>),
+    /// The columns of this product.
+    pub columns: ProductColumns<'l>,
     /// The statements of a row, each with the number of sweeps that come before it.
     pub row_statements: Vec<(usize, &'l Statement)>,
     /// The sweeps, in order.
     pub sweeps: Vec<Sweep<'l>>,
     /// The product that a sweep accumulates.
     pub weighted: Option<Weighted<'l>>,
+}
+
+/// The rows of a product.
+pub struct ProductRows<'l> {
+    /// The index of a row.
+    pub index: IndexId,
+    /// The number of rows.
+    pub count: &'l Size,
+}
+
+/// The columns of a product.
+pub struct ProductColumns<'l> {
+    /// The number of columns.
+    pub count: &'l Size,
+    /// The index of each loop over them.
+    pub indices: Vec<IndexId>,
 }
 
 /// One of the sweeps.
@@ -96,8 +112,8 @@ pub struct Weighted<'l> {
     pub product: &'l Contraction,
     /// The values of elements that it multiplies, before their conversion.
     pub weight: ValueId,
-    /// Its results in a row: their number, and the index of each loop over them.
-    pub results: (&'l Size, Vec<IndexId>),
+    /// The columns of this product.
+    pub columns: ProductColumns<'l>,
     /// The statements for a result, at the end.
     pub after: Vec<&'l Statement>,
 }
@@ -154,9 +170,9 @@ impl<'l> Sweeps<'l> {
         let loads = visit::loads(&l.body);
         let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !loads.contains(b));
         apart.then_some(Sweeps {
-            row: (row, rows.as_size()?),
+            rows: ProductRows { index: row, count: rows.as_size()? },
             scores,
-            columns: (columns, indices),
+            columns: ProductColumns { count: columns, indices },
             row_statements,
             sweeps,
             weighted,
@@ -273,8 +289,8 @@ impl<'l> Finder<'_, 'l> {
             }
             let weighted = self.weighted.as_mut()?;
             weighted.after.extend(&l.body);
-            weighted.results.1.push(*index);
-            return (extent.as_size()? == weighted.results.0).then_some(());
+            weighted.columns.indices.push(*index);
+            return (extent.as_size()? == weighted.columns.count).then_some(());
         }
         if *extent != self.columns {
             return None;
@@ -320,8 +336,8 @@ impl<'l> Finder<'_, 'l> {
             self.flat(statement, Some(*result))?;
         }
         let after = c.epilogue.iter().collect();
-        let results = (results.as_size()?, vec![*result]);
-        self.weighted = Some(Weighted { sweep, product: c, weight, results, after });
+        let columns = ProductColumns { count: results.as_size()?, indices: vec![*result] };
+        self.weighted = Some(Weighted { sweep, product: c, weight, columns, after });
         Some(())
     }
 

@@ -201,7 +201,7 @@ impl Emitter<'_> {
     /// Runs statements of an element.
     fn run_element(&mut self, code: &InSweeps<'_>, row: &ThreadRow, element: &mut Element, statements: &[&Statement]) {
         self.enter_row(code, row);
-        code.sweeps.columns.1.iter().for_each(|index| self.bind(*index, element.column));
+        code.sweeps.columns.indices.iter().for_each(|index| self.bind(*index, element.column));
         self.define(code.sweeps.scores.result, element.score);
         element.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
         let valid = element.inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
@@ -250,14 +250,14 @@ impl Emitter<'_> {
     /// Runs the statements of the second product's results.
     pub(super) fn results(&mut self, state: &Multiplying<'_, '_>, rows: &[ThreadRow; 2]) {
         let code = state.code;
-        let Some(Weighted { product, results: (count, indices), after, .. }) = &code.sweeps.weighted else { return };
-        let end = self.size(count);
+        let Some(Weighted { product, columns, after, .. }) = &code.sweeps.weighted else { return };
+        let end = self.size(columns.count);
         for k in 0..code.width / 4 {
             let column = self.b().op2(Opcode::Add, Type::S64, state.column, k / 2 * 8 + k % 2);
             let inside = self.b().set(Comparison::Lt, Type::S64, column, end);
             for (which, row) in rows.iter().enumerate() {
                 self.enter_row(code, row);
-                indices.iter().for_each(|index| self.bind(*index, column));
+                columns.indices.iter().for_each(|index| self.bind(*index, column));
                 self.define(product.result, state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2]);
                 let valid = self.b().op2(Opcode::And, Type::Pred, inside, row.valid);
                 self.element(after, &mut Kept::default(), Some(valid));

@@ -106,8 +106,8 @@ impl Emitter<'_> {
             let grows = affine.coefficient(index).as_constant().is_some_and(|by| by > 0);
             if grows == most { last } else { first }
         };
-        self.bind(sweeps.row.0, corner(affine, sweeps.row.0, corners.rows));
-        for index in &sweeps.columns.1 {
+        self.bind(sweeps.rows.index, corner(affine, sweeps.rows.index, corners.rows));
+        for index in &sweeps.columns.indices {
             self.bind(*index, corner(affine, *index, corners.columns));
         }
         self.affine(affine)
