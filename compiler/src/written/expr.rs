@@ -7,7 +7,7 @@ use ir::{BinaryOp, Dtype, Scalar, Size, UnaryOp};
 
 use crate::check::random;
 
-use super::{OF_EARLIER, PROTECTED, Unwritten, Writer};
+use super::{INSIDE, OF_EARLIER, PROTECTED, Unwritten, Writer};
 
 /// How tightly expressions bind, the loosest first.
 pub const LOOSE: u8 = 0;
@@ -93,7 +93,7 @@ impl Writer<'_> {
             Kind::Reduce { .. } => self.reduction(id),
             Kind::Contract { over, left, right } => self.contraction(over, *left, *right),
             // It has been written as a `let`.
-            Kind::Comprehension { .. } => Err(Unwritten("an array inside an expression")),
+            Kind::Comprehension { .. } => Err(INSIDE),
             Kind::Reshape(of) => {
                 let of = self.expr(*of)?;
                 let dims = self.sizes(&checked.exprs[id].ty.shape)?;
@@ -110,7 +110,7 @@ impl Writer<'_> {
             Kind::Sort { index, body, result } => {
                 let name = if *result == Sorted::Values { "sort" } else { "argsort" };
                 let vector = self.vector(*body, index[0])?;
-                Ok(Text::atom(format!("{name}({vector})")))
+                Ok(Text::atom(format!("{name}({})", vector.text)))
             }
             Kind::Loop { of, number, .. } => self.loop_inside(*of, *number),
             // These are names.
@@ -271,15 +271,16 @@ impl Writer<'_> {
             (Kind::Param(number), None) => Ok((self.checked.params[*number].name.clone(), vec![])),
             (Kind::Earlier { recurrence, array, .. }, None) => {
                 let known = self.block.recurrences.get(recurrence);
-                let (names, around) = known.ok_or(Unwritten("an array inside an expression"))?;
+                let (names, around) = known.ok_or(INSIDE)?;
                 Ok((names[*array].clone(), around.clone()))
             }
-            _ => Err(Unwritten("an array inside an expression")),
+            _ => Err(INSIDE),
         }
     }
 
-    /// An expression of an index as a vector: the row of an array, or a `let`.
-    pub fn vector(&mut self, id: ExprId, along: IndexId) -> Result<String, Unwritten> {
+    /// An expression of an index as a vector: the row of an array, an operation on whole rows, or a
+    /// `let`.
+    pub fn vector(&mut self, id: ExprId, along: IndexId) -> Result<Text, Unwritten> {
         if let Kind::Access { array, at } = &self.checked.exprs[id].kind
             && !self.block.lets.contains_key(&id)
             && !self.inlined.contains(array)
@@ -290,14 +291,18 @@ impl Writer<'_> {
         {
             let (name, around) = self.array(*array)?;
             let first: Vec<ExprId> = first.iter().map(|subscript| subscript.value).collect();
-            return Ok(format!("{name}{}", self.subscripts(&around, &first)?));
+            return Ok(Text::atom(format!("{name}{}", self.subscripts(&around, &first)?)));
+        }
+        // A `let` would stand outside of the recurrence or the branch.
+        if (self.is_early(id) || self.is_protected(id)) && self.is_of_rows(id, along) {
+            return self.expr(id);
         }
         let mut indices = self.outside(id);
         indices.retain(|index| *index != along);
         let around = indices.clone();
         indices.push(along);
         let name = self.array_of(id, &indices)?;
-        Ok(format!("{name}{}", self.subscripts(&around, &[])?))
+        Ok(Text::atom(format!("{name}{}", self.subscripts(&around, &[])?)))
     }
 
     /// The name of an array of an expression for all values of some indices.

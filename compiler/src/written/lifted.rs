@@ -73,6 +73,12 @@ impl Writer<'_> {
         self.reads[id] == self.uses[id]
     }
 
+    /// Whether an expression of an index is one on whole rows, if the index is left out.
+    pub fn is_of_rows(&self, id: ExprId, along: IndexId) -> bool {
+        let mut whole = false;
+        self.is_elementwise(id, &[along], &mut whole) && whole
+    }
+
     /// Whether all accesses of an expression with these indices have the last ones of them as their
     /// subscripts. `whole` is set if one has all of them.
     fn is_elementwise(&self, id: ExprId, indices: &[IndexId], whole: &mut bool) -> bool {

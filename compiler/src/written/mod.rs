@@ -58,6 +58,12 @@ const PROTECTED: Unwritten = Unwritten("an array under a condition that protects
 /// A `let` would read elements that are not computed before it.
 const OF_EARLIER: Unwritten = Unwritten("an array of earlier elements of a recurrence");
 
+/// A `let` would stand inside of an expression.
+const INSIDE: Unwritten = Unwritten("an array inside an expression");
+
+/// A `let` would stand in the condition of a loop.
+const IN_CONDITION: Unwritten = Unwritten("a `while` that looks at an array which is not elementwise");
+
 /// A sum would be added up in another order.
 const OTHER_ORDER: Unwritten = Unwritten("a sum in an order that its text would not have");
 

@@ -92,7 +92,8 @@ impl Writer<'_> {
         if !self.each_has_own(left, right) {
             let [along] = over else { return Err(OTHER_ORDER) };
             let (left, right) = (self.vector(left, *along)?, self.vector(right, *along)?);
-            return Ok(Text { text: format!("{left} @ {right}"), level: PRODUCT, typed: true });
+            let text = format!("{} @ {}", left.at_least(PRODUCT), right.at_least(PRODUCT + 1));
+            return Ok(Text { text, level: PRODUCT, typed: true });
         }
         let depth = self.block.scope.len();
         self.open(over);

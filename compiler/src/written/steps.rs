@@ -6,7 +6,7 @@ use ir::Affine;
 use ir::checked::{ExprId, Extent, Kind, Loop, LoopId};
 
 use super::expr::{COMPARISON, LOOSE, Text};
-use super::{Unwritten, Writer};
+use super::{IN_CONDITION, INSIDE, Unwritten, Writer};
 
 impl Writer<'_> {
     /// The states of a loop that are written, by their numbers.
@@ -148,7 +148,8 @@ impl Writer<'_> {
                 self.checked.for_each_operand(&self.checked.exprs[id].kind, |operand| pending.push(operand));
             }
         }
-        Ok(self.expr(condition)?.text)
+        let text = self.expr(condition).map_err(|why| if why == INSIDE { IN_CONDITION } else { why })?.text;
+        if self.block.lines.is_empty() { Ok(text) } else { Err(IN_CONDITION) }
     }
 }
 

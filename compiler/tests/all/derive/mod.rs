@@ -255,6 +255,19 @@ fn a_written_recurrence_reads_as_one() {
     insta::assert_snapshot!(compiler::written::write(&gradient).unwrap());
 }
 
+/// A sum of products in the way back through a recurrence is a product of rows.
+#[test]
+fn a_written_network_multiplies_rows() {
+    let source = "fn f(x: f64[n, h], u: f64[h, h]) {
+        let rec s[t < n, j < h] = tanh(x[t, j] + (if t == 0 then 0 else sum[k](u[k, j] * s[t - 1, k])))
+        sum(s)
+    }";
+    let gradient = check_gradient(&grammar::parse(source).unwrap(), "f", &["x".to_owned()]).unwrap();
+    let text = compiler::written::write(&gradient).unwrap();
+    let product = "if t + 1 < n then ds2[t + 1] * ((1 - s[t + 1]) * (1 + s[t + 1])) @ u[j] else 0";
+    assert!(text.contains(product), "{text}");
+}
+
 /// The way back through a loop is one over the states that a first one keeps.
 #[test]
 fn a_written_loop_reads_as_one() {

@@ -371,15 +371,22 @@ pub const RECURRENCES: &[&str] = &[
      y[k - 1] }
      fn f(x: f64[n, k], a: f64[n]) where k > 0 { let y[i] = g(x[i], a[i])
      sum(y * y) }",
-];
-
-/// Programs with derivatives that have no text: those with sums of products within a recurrence,
-/// and those with arrays under conditions that guard an access.
-pub const UNWRITTEN: &[&str] = &[
+    // Networks.
     "fn f(x: f64[n, d], w: f64[d, h], u: f64[h, h]) {
      let rec s[t <= n, j < h] =
         if t == 0 then 0 else tanh(sum[i](x[t - 1, i] * w[i, j]) + sum[k](u[k, j] * s[t - 1, k]))
      sum(s[n] * s[n]) }",
+    "fn f(text: i64[n], w: f64[c, h], u: f64[h, h], v: f64[h, c]) where n > 1 && c > 2 {
+     let rec s[t < n, j < h] = tanh(w[text[t], j] + (if t == 0 then 0 else sum[k](u[k, j] * s[t - 1, k])))
+     let score = s @ v
+     let lse[t] = max(score[t]) + log(sum(exp(score[t] - max(score[t]))))
+     mean[t < n - 1](lse[t] - score[t, text[t + 1]]) }",
+];
+
+/// Programs with derivatives that have no text: those with sums of products over two indices within
+/// a recurrence, those with arrays under conditions that guard an access, and those with conditions
+/// of loops on arrays that are not elementwise.
+pub const UNWRITTEN: &[&str] = &[
     "fn step(x: f64[d], s: f64[d], u: f64[d, d]) { let z = tanh(u @ s)
      z * x + z / (1 + sum(z * z)) }
      fn f(x: f64[n, d], u: f64[d, d], s: f64[d]) {
@@ -401,6 +408,8 @@ pub const UNWRITTEN: &[&str] = &[
     "fn f(x: f64[n, m]) { let y[i < n - 1] = sort(x[i] * x[i + 1])
      sum(y * f64(iota(m))) }",
     "fn f(x: f64[n], k: i64[n]) = sum((if x > 1 then x[k] * x else x) ^ 2)",
+    "fn f(x: f64[n], c: i64[n]) { let k = loop s = c, t < 5 while sum(sort(s)) < 9 { s * 2 + 1 }
+     sum(x * x * f64(k)) }",
 ];
 
 /// Programs with random numbers.
