@@ -334,7 +334,9 @@ impl Form {
                     Ok(module) => module,
                     Err(error) => return Outcome::Broken(error),
                 };
-                self.run_on(&mut Runner::new(module, Emulated::new(inputs.len() as u64), None), inputs)
+                // Calls of one program have several kinds of devices.
+                let seed = inputs.iter().map(|input| input.shape().iter().product::<usize>() as u64).sum();
+                self.run_on(&mut Runner::new(module, Emulated::new(seed), None), inputs)
             }
             Engine::Gpu | Engine::GpuCudaC => {
                 let module = || if engine == Engine::Gpu { self.for_gpu() } else { self.by_cuda_c() };

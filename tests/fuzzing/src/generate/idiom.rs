@@ -53,16 +53,16 @@ impl Writer<'_> {
         lets
     }
 
-    /// `let s[i < n, j < n] = sum[r < m](abs(x[i, r] - x[j, r]))` and what is along its rows: how
+    /// `let s[i < n, j < n] = sum[r < m](abs(x[i, r] - x[j, r]))` and what is along an axis: how
     /// far rows are apart, and the nearest or farthest of all.
     fn apart(&mut self, value: &Value) -> Vec<String> {
         let [rows, columns] = value.shape.as_slice() else { return vec![] };
         self.count("distances");
         let side = |row: &str| element(value, &[row.to_owned(), "r".to_owned()]);
         let difference = self.combined("-", &side("i"), &side("j"));
-        let body = match self.choices.below(4) {
+        let body = match self.choices.below(5) {
             0 => self.combined("*", &difference, &difference),
-            1 => self.changed(&difference),
+            1 | 2 => self.changed(&difference),
             _ => Piece::call("abs", &[&difference], difference.ty, &[]),
         };
         let reducer = if self.choices.chance(70) { "sum" } else { self.reducer(value.ty) };
@@ -75,7 +75,8 @@ impl Writer<'_> {
         self.work.push(rows.times(rows).times(columns));
         let distances = self.bind(&binders, Piece { uses, ..Piece::atom(text, ty, &shape) }, None);
         let Some(value) = self.scope.values.last().cloned() else { return vec![distances] };
-        vec![distances, self.along(&value, 1).0]
+        let axis = if self.choices.chance(40) { 0 } else { 1 };
+        vec![distances, self.along(&value, axis).0]
     }
 
     /// `let y[i < 3] = sum[r < n where r % 3 == i](x[r])`: elements added up by a key.
@@ -155,6 +156,9 @@ impl Writer<'_> {
 
     /// Several results of one value.
     fn siblings(&mut self, value: &Value) -> Vec<String> {
+        if let ([length], true, true) = (value.shape.as_slice(), value.ty.is_float(), self.choices.chance(40)) {
+            return self.of_two_orders(value, length);
+        }
         self.count("siblings");
         let one = |writer: &mut Self| match writer.choices.below(4) {
             0 => writer.apply(&mut value.clone()),
@@ -171,6 +175,30 @@ impl Writer<'_> {
             }
         };
         (0..2 + self.choices.below(2)).map(|_| one(self)).collect()
+    }
+
+    /// Two sums of the same elements, one of them across memory, which has an order of its own; and
+    /// how far they are apart.
+    fn of_two_orders(&mut self, value: &Value, length: &Dim) -> Vec<String> {
+        self.count("sums in two orders");
+        let ty = value.ty.compute();
+        let of = |text: String, shape: &[Dim]| Piece { uses: value.uses.clone(), ..Piece::atom(text, ty, shape) };
+        let size = abs_of(&element(value, &["i".to_owned()]));
+        let sides = of(format!("if j == 0 then {size} else -{size}"), &[length.clone(), Dim::constant(2)]);
+        let mut lets = vec![self.bind(&format!("[i < {length}, j < 2]"), sides, None)];
+        let column = element(&self.latest(value), &["r".to_owned(), "0".to_owned()]);
+        let mut sums = vec![];
+        for summand in [column.text, abs_of(&element(value, &["r".to_owned()]))] {
+            let text = format!("sum[r < {}]({summand})", self.scope.number(length));
+            self.loops(std::slice::from_ref(length));
+            lets.push(self.bind("", of(text, &[]), None));
+            sums.push(whole(&self.latest(value)));
+        }
+        if let [first, second] = sums.as_slice() {
+            let apart = self.combined("-", first, second);
+            lets.push(self.bind("", apart, None));
+        }
+        lets
     }
 
     /// A value, another one computed from it, and a third computed from both.
@@ -324,6 +352,10 @@ impl Writer<'_> {
 
 fn is_array(value: &Value) -> bool {
     !value.shape.is_empty() && value.shape.len() <= 3 && value.ty != Dtype::Bool
+}
+
+fn abs_of(piece: &Piece) -> String {
+    format!("abs({})", piece.text)
 }
 
 /// A value as an operand.

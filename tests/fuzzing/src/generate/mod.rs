@@ -5,6 +5,7 @@
 //! Decisions come from lists of numbers, one list for each helper function, each `let` and the
 //! result ([`Recipe`]). So shrinking drops statements and simplifies the others.
 
+mod attention;
 mod choice;
 mod condition;
 pub mod data;
@@ -148,7 +149,9 @@ impl Recipe {
             let helper = functions::helper(words, name, &helpers);
             helpers.push(helper);
         }
-        let (params, sizes) = params(&mut Choices::new(&self.header));
+        let mut choices = Choices::new(&self.header);
+        let attends = self.data % 32 == 14;
+        let (params, sizes) = if attends { attention::params(&mut choices) } else { params(&mut choices) };
         let narrow = params.iter().filter(|p| p.role == ParamRole::Size && p.ty != Dtype::I64).map(|p| p.name.clone());
         let mut scope = Scope { sizes: sizes.clone(), narrow: narrow.collect(), ..Scope::default() };
         for param in &params {
@@ -173,7 +176,16 @@ impl Recipe {
         if sizes.iter().any(|size| size != "count" && !alone.contains(&size.as_str())) {
             constructs.insert("solved length");
         }
-        for words in &self.lets {
+        if attends {
+            let mut writer = Writer::new(&self.header, scope, &helpers);
+            writer.choices = choices;
+            lets.extend(writer.attention());
+            work.append(&mut writer.work);
+            constructs.append(&mut writer.constructs);
+            scope = writer.scope;
+        }
+        // Each further array of the size of the scores would take as long as another program.
+        for words in self.lets.iter().take(if attends { 1 } else { usize::MAX }) {
             let mut writer = Writer::new(words, scope, &helpers);
             writer.loops_apart = true;
             lets.extend(writer.statement());
