@@ -16,6 +16,7 @@
 use ir::choice::Choice;
 use ir::nest::{Block, Kernel, Loop, LoopKind, Program, Reduction, Statement};
 use ir::rewrite::{Copier, erase_unused};
+use ir::sabotage::{self, Bug};
 use ir::sched::Scheduled;
 use ir::{Order, visit};
 
@@ -72,8 +73,13 @@ fn apart(program: &Program, kernel: &mut Kernel, l: &mut Loop, others: Vec<Reduc
     let mut rest = vec![];
     copier.copy(&[Statement::Loop(Loop { kind: LoopKind::Parallel, ..l.clone() })], &mut rest);
     let mut reductions = others.clone();
-    for input in reductions.iter_mut().flat_map(|r| &mut r.inputs) {
-        *input = input.map(|value| copier.value(value));
+    for reduction in &mut reductions {
+        for input in &mut reduction.inputs {
+            *input = input.map(|value| copier.value(value));
+        }
+        if sabotage::on(Bug::FirstOrder) {
+            reduction.order = l.kind.reductions().first().map_or(Order::Free, |first| first.order);
+        }
     }
     if let LoopKind::Reduce(all) = &mut l.kind {
         all.retain(|r| !others.contains(r));

@@ -35,6 +35,7 @@ use ir::nest::{
     ValueId, is_length,
 };
 use ir::rewrite::{for_each_affine_mut, replace_values};
+use ir::sabotage::{self, Bug};
 use ir::sched::{Run, Scheduled, is_scalar};
 use ir::{Affine, BinaryOp, Size, visit};
 
@@ -122,7 +123,8 @@ fn in_tiles(mut maker: Maker<'_>, l: &Loop, shortest: i64) -> Option<Loop> {
     dims[at] = (tile, Extent::size(all.ceil_div(&length)));
     let mut body = vec![];
     let first = Affine::index(tile).scale(&length);
-    let left = maker.define(&mut body, Op::Affine(Affine::size(all).sub(&first)));
+    let end = Affine::size(all).sub(&Affine::constant(i64::from(sabotage::on(Bug::LastRow))));
+    let left = maker.define(&mut body, Op::Affine(end.sub(&first)));
     let most = maker.define(&mut body, Op::Affine(Affine::size(length.clone())));
     let count = maker.define(&mut body, Op::Binary(BinaryOp::Min, left, most));
     let apart = Apart {

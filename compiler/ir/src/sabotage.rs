@@ -73,6 +73,7 @@ bugs! {
     LiteralShifted = "lower", "the elements of an array literal are one further";
     InclusiveScan = "lower", "a prefix up to an index takes its own element too";
     PrefixOfNothing = "lower", "the product of no elements is 0";
+    OppositeEqual = "lower", "a difference counts as equal to the one with exchanged operands";
     KeyBeyond = "lower", "a key may be as great as the number of groups";
     StepMore = "lower", "a loop over kernels takes one step more";
     StepHeld = "lower", "a loop over scalars ends with the states before its last step";
@@ -90,6 +91,7 @@ bugs! {
     HoistedLoad = "rewrite", "a load moves before the stores that it reads";
     HoistedOutside = "rewrite", "an access leaves a loop without iterations";
     HoistedGuarded = "rewrite", "an access leaves the branch that guards it";
+    UnturnedExtreme = "rewrite", "the greatest before a function that falls is not the least behind it";
     SharedLoads = "rewrite", "loads of one buffer count as equal";
     OverlappingSlots = "plan", "what is still read shares memory with what is written";
     InPlace = "plan", "what other elements are read from is overwritten in place";
@@ -101,6 +103,7 @@ bugs! {
     KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
     RowEnd = "jam", "of rows that run behind one another, the second is not computed to its end";
     BeyondRow = "across", "elements beyond the end of a short row count";
+    LastRow = "rows", "the last tile of rows of a product lacks its last row";
     JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
     SkippedTurn = "ptx ordered", "the second lane of those that merge into an element skips its turn";
     EqualPlaces = "sort", "equal elements change places";
@@ -146,6 +149,8 @@ bugs! {
     LostRest = "wide", "the elements after whole steps are not reduced";
     DirtyRegisters = "wide", "a reduction begins with what its registers held";
     WideCarry = "wide", "a group of a scan knows nothing of those before";
+    FirstOrder = "orders", "a sum that leaves a loop is taken in the order of the first that stays";
+    SweptBeyond = "sweeps", "elements beyond the last column of a product count";
     LanesBarrier = "ptx", "lanes are folded before all have been written: no barrier";
     TileBarrier = "ptx", "a tile is read before it has been written: no barrier";
     LoopBound = "ptx", "a loop runs once more";

@@ -14,6 +14,7 @@ use ir::nest::{
     Block, BufferId, Extent, IndexId, Input, Kernel, Loop, LoopKind, Merge, Op, Program, Statement, Subscript, ValueId,
 };
 use ir::rewrite::{for_each_affine_mut, for_each_use_mut};
+use ir::sabotage::{self, Bug};
 use ir::{Affine, BinaryOp, Dtype, Order, UnaryOp};
 
 /// How the elements of temporaries relate to others of theirs.
@@ -193,7 +194,8 @@ impl Numbers<'_> {
             }
             Op::Binary(BinaryOp::Sub, a, b) => match (of(a), of(b)) {
                 (Some((a, Sign::Equal)), Some((b, Sign::Equal))) => {
-                    let sign = if a <= b { Sign::Equal } else { Sign::Opposite };
+                    let equal = a <= b || sabotage::on(Bug::OppositeEqual);
+                    let sign = if equal { Sign::Equal } else { Sign::Opposite };
                     (self.number(Computation::Op(Op::Binary(BinaryOp::Sub, a.min(b), a.max(b)))), sign)
                 }
                 _ => (self.unknown(), Sign::Equal),

@@ -17,6 +17,7 @@ use ir::groups::Groups;
 use ir::merging::Merging;
 use ir::nest::{Loop, Program, Reduction, Statement, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
+use ir::sabotage::{self, Bug};
 use ir::sched::{Machine, Part, Sweep, SweepSizes, Sweeps, Weighted, narrow};
 use ir::{Dtype, Order, Scalar, Size, visit};
 
@@ -401,7 +402,8 @@ impl Emitter<'_> {
         let but = u32::from(weighted.is_some());
         self.counted(start, end, COLUMNS, |e, from| {
             let last = e.b().op2(Opcode::Add, Type::S64, from, COLUMNS);
-            let whole = e.b().set(Comparison::Le, Type::S64, last, end);
+            let beyond = if sabotage::on(Bug::SweptBeyond) { from } else { last };
+            let whole = e.b().set(Comparison::Le, Type::S64, beyond, end);
             let whole = e.b().op2(Opcode::And, Type::Pred, whole, whole_rows);
             let tile = Tile { from, end, whole, idle };
             let later = e.b().set(Comparison::Gt, Type::S64, from, 0);

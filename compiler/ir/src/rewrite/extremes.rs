@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::build::Values;
 use crate::nest::{Block, Kernel, Loop, LoopKind, Op, Program, Reduction, Statement, ValueId};
+use crate::sabotage::{self, Bug};
 use crate::visit::{for_each_statement, for_each_use};
 use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Scalar, Size, UnaryOp};
 
@@ -172,7 +173,8 @@ impl Rewriter<'_> {
             while taken.pop_if(|last| self.values[last.operand].is_storage()).is_some() {}
             let Some(Taken { operand: value, .. }) = taken.last() else { continue };
             let value = *value;
-            let falls = taken.iter().filter(|taken| taken.change == Change::NeverRises).count() % 2 == 1;
+            let falls = !sabotage::on(Bug::UnturnedExtreme)
+                && taken.iter().filter(|taken| taken.change == Change::NeverRises).count() % 2 == 1;
             self.count += taken.len();
             body.retain(|s| !matches!(s, Statement::Let { value, .. } if taken.iter().any(|own| own.value == *value)));
             for r in reductions.iter_mut() {
