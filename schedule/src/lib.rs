@@ -4,6 +4,7 @@
 //!
 //! | pass | does |
 //! |---|---|
+//! | `masks` | takes the condition on terms of a contraction out of a factor |
 //! | `rows` | runs loops around contractions in tiles of iterations, or apart |
 //! | `prepare` | expands contractions that the target does not keep whole, unrolls small loops |
 //! | `forward` | hands values past scratch that straight-line code no longer needs |
@@ -45,6 +46,7 @@ pub mod jam;
 pub mod join;
 pub mod keyed;
 mod maker;
+pub mod masks;
 pub mod orders;
 pub mod pipeline;
 pub mod prepare;

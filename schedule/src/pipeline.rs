@@ -18,6 +18,7 @@ use crate::forward::forward;
 use crate::jam::jam;
 use crate::join::join;
 use crate::maker::operations;
+use crate::masks::masks;
 use crate::orders::orders;
 use crate::prepare::prepare;
 use crate::rows::rows;
@@ -31,7 +32,8 @@ use crate::transpose::transpose;
 pub type Pass = fn(&mut Scheduled, &mut Choice);
 
 /// The passes that rewrite kernels, with their names.
-pub const REWRITES: [(&str, Pass); 9] = [
+pub const REWRITES: [(&str, Pass); 10] = [
+    ("masks", masks),
     ("rows", rows),
     ("prepare", prepare),
     ("forward", forward),

@@ -124,7 +124,7 @@ impl Preparation<'_> {
 }
 
 /// A contraction as ordinary loops.
-fn expand(values: &mut Values, c: Contraction) -> Block {
+pub(crate) fn expand(values: &mut Values, c: Contraction) -> Block {
     let dtype = values[c.result];
     let product = values.push(dtype);
     let mut body = c.left.body;

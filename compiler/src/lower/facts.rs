@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use ir::checked::{Checked, ExprId, Extent, Factor, GuardId, IndexId, Kind, Loop, LoopId, Prefix};
-use ir::{Affine, Size};
+use ir::{Affine, Scalar, Size};
 
 use super::LowerError;
 
@@ -64,6 +64,8 @@ pub(super) struct Facts {
     open: SecondaryMap<GuardId, bool>,
     /// The steps of loops with a number that something needs.
     counted: SecondaryMap<IndexId, bool>,
+    /// The factors of contractions that are 0 unless a condition holds, the same way for both.
+    masked: SecondaryMap<ExprId, bool>,
 }
 
 impl Facts {
@@ -106,9 +108,10 @@ impl Facts {
                 for_each_operand(checked, &expr.kind, |operand| reached[operand] = true);
             }
         }
+        let masked = masked(checked, &reached);
         let (repeats, counted, mut open) = (SecondaryMap::new(), SecondaryMap::new(), SecondaryMap::new());
         open[Checked::TOP] = true;
-        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named, repeats, open, counted };
+        let mut facts = Facts { axes, exprs: PrimaryMap::new(), named, repeats, open, counted, masked };
         for (id, one) in &checked.loops {
             facts.repeats[id] = facts.repeat(checked, one);
             facts.open[one.guard] |= facts.repeats[id].is_some();
@@ -204,7 +207,8 @@ impl Facts {
             Kind::Comprehension { indices, body } => plain && indices.iter().all(rectangular) && is_apart(body),
             Kind::Reshape(inner) => plain && is_apart(inner),
             Kind::ArrayLiteral(elements) => elements.iter().all(is_constant) || plain && elements.iter().all(is_apart),
-            _ => plain,
+            // The terms of a contraction that count are its own business.
+            _ => plain && !self.masked[id],
         };
         Fact { free, steps, apart, reached, earlier }
     }
@@ -292,6 +296,31 @@ impl Facts {
             |(k, size): (usize, &Size)| Axis { name: format!("i{k}"), size: Some(size.clone()), rank: usize::MAX };
         shape.iter().enumerate().map(axis).map(|axis| self.axes.push(axis)).collect()
     }
+}
+
+/// The factors of contractions over terms under a condition: both are 0 where it does not hold.
+/// Nothing else uses them.
+fn masked(checked: &Checked, reached: &SecondaryMap<ExprId, bool>) -> SecondaryMap<ExprId, bool> {
+    let mut users: SecondaryMap<ExprId, u32> = SecondaryMap::new();
+    for (_, expr) in checked.exprs.iter().filter(|(id, _)| reached[*id]) {
+        for_each_operand(checked, &expr.kind, |operand| users[operand] += 1);
+    }
+    checked.results.iter().for_each(|(_, result)| users[*result] += 1);
+    let is_zero =
+        |id: ExprId| matches!(checked.exprs[id].kind, Kind::Constant(zero) if zero == Scalar::zero(zero.dtype()));
+    let is_masked = |id: &ExprId| match checked.exprs[*id].kind {
+        Kind::If { otherwise, .. } => users[*id] == 1 && checked.exprs[*id].name.is_none() && is_zero(otherwise),
+        _ => false,
+    };
+    let mut masked = SecondaryMap::new();
+    for (_, expr) in checked.exprs.iter().filter(|(id, _)| reached[*id]) {
+        if let Kind::Contract { left, right, .. } = expr.kind
+            && [left, right].iter().all(is_masked)
+        {
+            [left, right].into_iter().for_each(|factor| masked[factor] = true);
+        }
+    }
+    masked
 }
 
 /// Whether a step of a loop is too much for a kernel: it has an array for a state, reduces over

@@ -10,9 +10,9 @@
 //!    other operation gets a kernel: a parallel loop over its free indices that loads its operands,
 //!    does one thing, and stores a temporary with an axis for each free index.
 //! 2. **Some expressions cannot be computed on their own** (`facts::Facts::apart`): those under an
-//!    `if` that guards an access, and those that mention an index with an extent that depends on
-//!    another index or on data. They are emitted within the kernel of the nearest enclosing
-//!    operation that can.
+//!    `if` that guards an access, those that mention an index with an extent that depends on
+//!    another index or on data, and the factors of a contraction over terms under a condition. They
+//!    are emitted within the kernel of the nearest enclosing operation that can.
 //! 3. **A statement goes to the outermost block** of its kernel where its indices are bound and its
 //!    guard holds (`emit::Emitter`). So a value that is used twice is computed once, in whichever
 //!    blocks the uses are.

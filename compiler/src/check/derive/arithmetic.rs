@@ -143,10 +143,23 @@ impl Checker<'_> {
         self.arena.node(Kind::Compare(op, a, b), Type::scalar(Dtype::Bool), here)
     }
 
-    /// Whether a condition says that an integer equals itself.
+    /// Whether a condition on integers holds wherever it is looked at.
     pub(super) fn always_holds(&self, condition: ExprId) -> bool {
-        let Kind::Compare(CompareOp::Eq, a, b) = self.arena.out.exprs[condition].kind else { return false };
-        self.arena.first_alike(a) == self.arena.first_alike(b) && !self.arena.dtype(a).is_float()
+        let (op, a, b) = match self.arena.out.exprs[condition].kind {
+            Kind::Constant(constant) => return constant == Scalar::Bool(true),
+            Kind::Compare(op, a, b) if !self.arena.dtype(a).is_float() => (op, a, b),
+            _ => return false,
+        };
+        let (more, less, least) = match op {
+            CompareOp::Eq => return self.arena.first_alike(a) == self.arena.first_alike(b),
+            CompareOp::Le => (b, a, 0),
+            CompareOp::Lt => (b, a, 1),
+            CompareOp::Ge => (a, b, 0),
+            CompareOp::Gt => (a, b, 1),
+            CompareOp::Ne => return false,
+        };
+        let affine = self.arena.affine(more).zip(self.arena.affine(less));
+        affine.is_some_and(|(more, less)| self.is_at_least(&more.sub(less), least))
     }
 
     /// Whether a condition says that two numbers are equal, and one of them is always greater.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use grammar::ast::Span;
 use ir::checked::{Expr, ExprId, Extent, Factor, GuardId, IndexId, Kind, LoopId, Prefix, RecurrenceId};
-use ir::{Affine, Order};
+use ir::{Affine, BinaryOp, Order, Scalar};
 
 use super::super::Checker;
 use super::super::access::Pending;
@@ -124,7 +124,14 @@ impl Checker<'_> {
                 None => kind,
             },
             Kind::Unary(op, a) => Kind::Unary(op, self.copy(a, place)?),
-            Kind::Binary(op, a, b) => Kind::Binary(op, self.copy(a, place)?, self.copy(b, place)?),
+            Kind::Binary(op, a, b) => {
+                let (a, b) = (self.copy(a, place)?, self.copy(b, place)?);
+                match op {
+                    BinaryOp::And if self.always_holds(a) => return Some(b),
+                    BinaryOp::And if self.always_holds(b) => return Some(a),
+                    _ => Kind::Binary(op, a, b),
+                }
+            }
             Kind::Compare(op, a, b) => Kind::Compare(op, self.copy(a, place)?, self.copy(b, place)?),
             Kind::Fma(a, b, c) => Kind::Fma(self.copy(a, place)?, self.copy(b, place)?, self.copy(c, place)?),
             Kind::Cast(a) => Kind::Cast(self.copy(a, place)?),
@@ -140,7 +147,12 @@ impl Checker<'_> {
                 if self.never_holds(condition) {
                     return self.copy(otherwise, place);
                 }
-                Kind::If { condition, then: self.copy(then, place)?, otherwise: self.copy(otherwise, place)? }
+                let (then, otherwise) = (self.copy(then, place)?, self.copy(otherwise, place)?);
+                let never = matches!(self.arena.out.exprs[otherwise].kind, Kind::Constant(Scalar::Bool(false)));
+                if never && self.always_holds(then) {
+                    return Some(condition);
+                }
+                Kind::If { condition, then, otherwise }
             }
             Kind::Access { array, at } => {
                 let array = self.copy(array, place)?;

@@ -112,19 +112,32 @@ impl Reverse<'_, '_> {
         let Solving { own, mut place, solved, conditions, .. } = solving;
         let copy_of = |index: &IndexId| own.iter().find(|(original, _)| original == index).map(|(_, copy)| *copy);
         let mut over: Vec<IndexId> = open.iter().filter_map(copy_of).collect();
-        let mut value = value;
-        // A sum of sums is one sum, if no value of the inner one would be computed twice.
+        let (mut value, mut keys) = (value, vec![]);
+        // A sum of sums is one sum, if no value of the inner one would be computed twice. A
+        // condition on the inner one is one on the elements.
+        let (condition, sum) = match checker.selected_part(value) {
+            Some((condition, true, then)) => (Some(condition), then),
+            _ => (None, value),
+        };
         if !over.is_empty()
-            && let Kind::Reduce { op, over: inner, body, prefix: None, by, .. } = &checker.arena.out.exprs[value].kind
+            && let Kind::Reduce { op, over: inner, body, prefix: None, by, .. } = &checker.arena.out.exprs[sum].kind
             && *op == ReduceOp::Monoid(Monoid::Sum)
             && by.is_empty()
-            && open.iter().all(|index| checker.arena.free(value).contains(index))
+            && open.iter().all(|index| checker.arena.free(sum).contains(index))
         {
             let (inner, body) = (inner.clone(), *body);
-            over.extend(checker.copied_indices(&inner, &mut place)?);
+            let copies = checker.copied_indices(&inner, &mut place)?;
+            let mut all: Vec<(IndexId, IndexId)> =
+                own.iter().copied().filter(|(_, copy)| over.contains(copy)).collect();
+            all.extend(inner.into_iter().zip(copies));
+            // In the order of the source, unless some end where others say.
+            if all.iter().all(|(_, copy)| checker.arena.out.indices[*copy].extent.as_size().is_some()) {
+                all.sort_unstable();
+            }
+            over = all.into_iter().map(|(_, copy)| copy).collect();
+            keys.extend(condition);
             value = body;
         }
-        let mut keys = vec![];
         for (axis, _) in solved.iter().enumerate().filter(|(_, solved)| !**solved) {
             let guard = self.checker.arena.out.exprs[at[axis]].guard;
             let condition = self.checker.stands_for(at[axis], axes[axis], Here { guard, ..here });
@@ -320,8 +333,18 @@ impl Checker<'_> {
             Some(constant) => constant >= 0,
             None => self.facts().never_negative(size),
         };
-        let rest = value.constant_part() - &Size::constant(least);
-        never_negative(&rest) && value.terms().iter().all(|(_, factor)| never_negative(factor))
+        let mut rest = value.constant_part() - &Size::constant(least);
+        for (index, factor) in value.terms() {
+            if never_negative(factor) {
+                continue;
+            }
+            // The index is at most its last value.
+            match self.arena.out.indices[*index].extent.as_size() {
+                Some(end) if never_negative(&-factor) => rest = &rest + &(factor * &(end - &Size::constant(1))),
+                _ => return false,
+            }
+        }
+        never_negative(&rest)
     }
 
     /// An index that a condition holds for one value of, with that value, which is the same for all
@@ -500,7 +523,8 @@ impl Checker<'_> {
         // Copies in this branch are of no use in others.
         let mut place = place.clone();
         place.here = branch;
-        let keys = keys.iter().map(|key| self.copy(*key, &mut place)).collect::<Option<Vec<_>>>()?;
+        let mut keys = keys.iter().map(|key| self.copy(*key, &mut place)).collect::<Option<Vec<_>>>()?;
+        keys.retain(|key| !self.always_holds(*key));
         let (Some(condition), Some(keys)) = (condition, self.conjunction(&keys, branch)) else {
             return Some(condition.or_else(|| self.conjunction(&keys, here)));
         };

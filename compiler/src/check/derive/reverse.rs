@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use grammar::ast::Span;
 use ir::checked::{Checked, Expr, ExprId, GuardId, IndexId, Kind, Sorted, Type};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, ReduceOp};
+use ir::{Affine, BinaryOp, ReduceOp};
 
 use super::super::Checker;
 use super::super::arena::Here;
@@ -295,6 +295,17 @@ impl<'c, 'a> Reverse<'c, 'a> {
         inner.extend(self.checker.arena.out.bound(&kind));
         match kind {
             Kind::Constant(_) | Kind::Size(_) | Kind::Index(_) | Kind::Param(_) | Kind::Compare(..) => {}
+            // A term of a sum under a condition, which stands in both factors.
+            Kind::Binary(BinaryOp::Mul, a, b)
+                if let Some((condition, true, left)) = self.checker.selected_part(a)
+                    && let Some((same, true, right)) = self.checker.selected_part(b)
+                    && condition == same =>
+            {
+                for (factor, other) in [(left, right), (right, left)] {
+                    let value = self.checker.times(derivative, other, self.checker.in_branch_of(other, here));
+                    self.branch((factor, here.guard), (condition, true), value, context, here);
+                }
+            }
             Kind::Unary(..) | Kind::Binary(..) | Kind::Fma(..) | Kind::Cast(_) | Kind::Math(..) => {
                 // An operand that stands there twice, as in `x * x`, gets one share.
                 let mut values: Vec<(ExprId, ExprId)> = vec![];
