@@ -71,16 +71,23 @@ impl Tiled {
         }
         let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
         let by_threads = |quads| whole(Multiplier::Threads(Tiles { quads, dtype, sum }));
-        let square = || by_threads(if sum.bytes() == 8 { [1; 2] } else { [2; 2] });
-        let in_parts = Tiled { split: Some(square().parts(sum)), ..square() };
-        let narrow = (sum.bytes() < 8).then(|| by_threads([2, 1]));
-        [in_parts].into_iter().chain(narrow).chain([square()]).collect()
+        let small = by_threads([1; 2]);
+        if sum.bytes() == 8 {
+            return vec![by_threads([1; 2]).in_parts(sum, None), small];
+        }
+        let square = by_threads([2; 2]);
+        let in_parts = by_threads([2; 2]).in_parts(sum, None);
+        let small_parts = by_threads([1; 2]).in_parts(sum, in_parts.split.clone());
+        vec![small_parts, in_parts, by_threads([2, 1]), small, square]
     }
 
-    /// The sums of the tiles in parts.
-    fn parts(&self, sum: Dtype) -> Split {
+    /// The same with the sums of tiles in parts, unless those of tiles of twice the sides take less
+    /// time.
+    fn in_parts(self, sum: Dtype, larger: Option<Split>) -> Tiled {
         let [height, width] = self.tile();
-        Split { tiles: self.counts(), inner: length(&self.groups.inner), bytes: height * width * bytes(sum) }
+        let (tiles, inner) = (self.counts(), length(&self.groups.inner));
+        let split = Split { tiles, inner, bytes: height * width * bytes(sum), larger: larger.map(Box::new) };
+        Tiled { split: Some(split), ..self }
     }
 
     /// The parts of the sums, if blocks share tiles.
@@ -133,9 +140,15 @@ impl Tiled {
     /// The end of its kernel's name.
     pub(super) fn suffix(&self) -> String {
         match &self.multiplier {
-            Multiplier::Threads(_) if self.split.is_some() => "_parts".to_owned(),
-            Multiplier::Threads(tiles) if tiles.quads[0] > tiles.quads[1] => "_narrow".to_owned(),
-            Multiplier::Threads(_) => String::new(),
+            Multiplier::Threads(tiles) => {
+                let size = match tiles.quads {
+                    [2, 1] => "_narrow",
+                    [1, 1] if tiles.sum.bytes() < 8 => "_small",
+                    _ => "",
+                };
+                let parts = if self.split.is_some() { "_parts" } else { "" };
+                format!("{size}{parts}")
+            }
             Multiplier::TensorUnits(units) => units.suffix(),
         }
     }
@@ -145,8 +158,8 @@ impl Tiled {
     pub(super) fn turn(&self) -> Option<i64> {
         match &self.multiplier {
             Multiplier::Threads(_) if self.split.is_some() => None,
-            // Threads load a quad for each side in each step, and half a square of products takes
-            // a little more than half of the time.
+            // Threads load a quad for each side in each step, and a part of a square of products
+            // takes a little more than that part of the time.
             Multiplier::Threads(tiles) => Some(4 * tiles.quads[0] * tiles.quads[1] + 1),
             Multiplier::TensorUnits(units) => units.turn(),
         }
@@ -164,7 +177,7 @@ impl Tiled {
     fn resident(&self) -> u32 {
         match &self.multiplier {
             // While one block waits, others multiply.
-            Multiplier::Threads(tiles) if tiles.quads[1] < tiles.quads[0] => 3,
+            Multiplier::Threads(tiles) if tiles.quads == [2, 1] => 3,
             Multiplier::Threads(_) => 2,
             Multiplier::TensorUnits(units) => units.resident(),
         }

@@ -588,6 +588,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn if_(&mut self, condition: Reg, then: &Block, otherwise: &Block, results: &[(ValueId, ValueId, ValueId)]) {
+        let short = then.iter().chain(otherwise).all(|s| matches!(s, Statement::Let { .. }));
+        if let Some(valid) = self.masks.valid.filter(|_| short) {
+            return self.if_masked((condition, valid), [then, otherwise], results);
+        }
         // A result of a branch is a register that both sides assign.
         let mut joined = vec![];
         for (result, ..) in results {
@@ -614,6 +618,25 @@ impl<'a> Emitter<'a> {
         );
         for (reg, (result, ..)) in joined.iter().zip(results) {
             self.define(*result, *reg);
+        }
+    }
+
+    /// An `if` where loads and checks are masked: both sides run, and these where their side is taken.
+    fn if_masked(
+        &mut self,
+        (condition, valid): (Reg, Reg),
+        [then, otherwise]: [&Block; 2],
+        results: &[(ValueId, ValueId, ValueId)],
+    ) {
+        let other = self.builder.op(Opcode::Not, Type::Pred, &[condition.into()]);
+        for (side, block) in [(condition, then), (other, otherwise)] {
+            let taken = self.builder.op2(Opcode::And, Type::Pred, valid, side);
+            self.masked(taken, |e| e.block(block));
+        }
+        for (result, x, y) in results {
+            let (dtype, [x, y]) = (self.dtype(*result), [*x, *y].map(|v| self.value(v)));
+            let value = scalar::select(&mut self.builder, dtype, condition, x, y);
+            self.define(*result, value);
         }
     }
 

@@ -8,12 +8,14 @@
 use ir::groups::step;
 use ir::linear::Linear;
 use ir::nest::{BufferId, IndexId, Op, Program, Prologue, Statement, ValueId};
+use ir::sched::is_flat;
 use ir::{Scalar, Size, visit};
 
 use super::build::Control;
 use super::contract::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
 use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::loops::AT_ONCE;
 use super::scalar;
 use super::state::ExecScope;
 
@@ -310,38 +312,60 @@ impl Emitter<'_> {
         }
     }
 
-    /// Computes a tile element by element and stores it.
+    /// Computes a tile and stores it. A thread takes several elements at a time, so that their loads
+    /// overlap.
     fn compute(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
         let side = factor.side;
         let (TileSide { dims: outer, range: span }, Inner { dims: inner, end, .. }) = (factor.outer, factor.inner);
-        let rows = self.axes(outer, &factor.prologue.body);
-        let depth = self.axes(inner, &factor.prologue.body);
-        let deep = self.loads_deep(factor.prologue, inner);
-        let (thread, all) = (self.special(Special::Tid), self.int(side.length * DEPTH));
-        let in_row = if deep { DEPTH } else { side.length };
-        self.counted(thread, all, i64::from(THREADS), |e, number| {
-            let first = e.b().op2(Opcode::And, Type::B64, number, in_row - 1);
-            let row = e.b().op2(Opcode::Shr, Type::U64, number, i64::from(in_row.ilog2()));
-            let (outer, inner) = if deep { (row, first) } else { (first, row) };
-            let place = e.place_in_stage(factor, outer, inner);
-            let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
-            let outer = e.b().op2(Opcode::Add, Type::S64, outer, span.from);
-            let inner = e.b().op2(Opcode::Add, Type::S64, inner, from);
-            let [a, b] =
-                [(outer, span.count), (inner, end)].map(|(n, end)| e.b().set(Comparison::Lt, Type::S64, n, end));
-            let inside = e.b().op2(Opcode::And, Type::Pred, a, b);
+        let body = &factor.prologue.body;
+        let [outer, inner] = [outer, inner].map(|dims| self.axes(dims, body));
+        let deep = self.loads_deep(factor.prologue, factor.inner.dims);
+        let spread = Spread::new(side, deep, 1);
+        let Spread { count, step, .. } = spread;
+        let at_once = if is_flat(body) { AT_ONCE.min(count) } else { 1 };
+        // A thread stays in its column of the tile as it lies in memory.
+        let [column, first] = {
+            let [outer, inner] = self.first_copied(deep, spread);
+            if deep { [inner, outer] } else { [outer, inner] }
+        };
+        let (along, down) = ((&outer, span.from, span.count), (&inner, from, end));
+        let (along, down) = if deep { (down, along) } else { (along, down) };
+        let index = self.b().op2(Opcode::Add, Type::S64, column, along.1);
+        let in_column = self.b().set(Comparison::Lt, Type::S64, index, along.2);
+        self.unravel(along.0, index);
+        let last = self.int(count * step);
+        self.counted(first, last, step * at_once, |e, row| {
             let zero = scalar::constant(e.b(), Scalar::zero(side.sum));
-            let element = e.b().copy(zero);
-            e.when(inside, |e| {
-                e.unravel(&rows, outer);
-                e.unravel(&depth, inner);
-                e.in_exec_scope(ExecScope::Thread, |e| e.block(&factor.prologue.body));
-                let value = e.value(factor.prologue.value);
-                let value =
-                    if side.sum == side.dtype { value } else { scalar::cast(e.b(), side.sum, side.dtype, value) };
-                e.b().assign(element, value);
+            let elements = (0..at_once).map(|k| {
+                let row = e.b().op2(Opcode::Add, Type::S64, row, k * step);
+                let index = e.b().op2(Opcode::Add, Type::S64, row, down.1);
+                let inside = e.b().set(Comparison::Lt, Type::S64, index, down.2);
+                let inside = e.b().op2(Opcode::And, Type::Pred, inside, in_column);
+                let compute = |e: &mut Self| {
+                    e.unravel(down.0, index);
+                    e.in_exec_scope(ExecScope::Thread, |e| e.block(body));
+                    let value = e.value(factor.prologue.value);
+                    if side.sum == side.dtype { value } else { scalar::cast(e.b(), side.sum, side.dtype, value) }
+                };
+                let element = if at_once > 1 {
+                    let value = e.masked(inside, compute);
+                    scalar::select(e.b(), side.sum, inside, value, zero)
+                } else {
+                    let element = e.b().copy(zero);
+                    e.when(inside, |e| {
+                        let value = compute(e);
+                        e.b().assign(element, value);
+                    });
+                    element
+                };
+                (row, element)
             });
-            e.b().store(Space::Shared, held(side.sum), element, Address { base: Some(place), offset: 0 });
+            for (row, element) in elements.collect::<Vec<_>>() {
+                let place =
+                    if deep { e.place_in_stage(factor, row, column) } else { e.place_in_stage(factor, column, row) };
+                let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
+                e.b().store(Space::Shared, held(side.sum), element, Address { base: Some(place), offset: 0 });
+            }
         });
     }
 }

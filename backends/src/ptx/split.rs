@@ -21,6 +21,11 @@ const BLOCKS: i64 = 256;
 const LEAST: i64 = 256;
 /// How many inner indices a block multiplies in the time in which it adds the sums of a part.
 const PRICE: i64 = 8;
+/// The number of blocks that surely run at the same time.
+const MULTIPROCESSORS: i64 = BLOCKS / 2;
+/// How long an inner index takes in a tile, and in one of twice the sides.
+const SMALLER: i64 = 3;
+const LARGER: i64 = 8;
 /// The bytes of the counters of all tiles.
 pub(super) const COUNTERS: usize = (BLOCKS * COUNTER) as usize;
 
@@ -33,6 +38,8 @@ pub struct Split {
     pub(super) inner: Size,
     /// The bytes of the sums of a tile.
     pub(super) bytes: i64,
+    /// The same in tiles of twice the sides, to be taken instead where that takes less time.
+    pub(super) larger: Option<Box<Split>>,
 }
 
 /// An argument of a contraction in parts.
@@ -53,14 +60,31 @@ impl Split {
         self.tiles.iter().fold(1, |count, size| count.saturating_mul(value(size).max(0)))
     }
 
-    /// The number of parts. With one, the contraction is better not split.
+    /// The number of parts. With one, the contraction is better not split, or not in these tiles.
     pub(super) fn parts(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let parts = self.best(value);
+        match &self.larger {
+            Some(larger) if LARGER * larger.time(value) < SMALLER * self.time(value) => 1,
+            _ => parts,
+        }
+    }
+
+    /// The number of parts that takes the least time.
+    fn best(&self, value: &impl Fn(&Size) -> i64) -> i64 {
         let (tiles, inner) = (self.count(value), value(&self.inner));
         if tiles == 0 || inner < LEAST {
             return 1;
         }
         // A tile takes `inner / parts` steps and then `parts * PRICE`, so their product is best.
         (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1)
+    }
+
+    /// The time that this takes on some hundred multiprocessors, in that of an inner index of a
+    /// tile.
+    fn time(&self, value: &impl Fn(&Size) -> i64) -> i64 {
+        let (parts, inner) = (self.best(value), value(&self.inner).max(0));
+        let turns = self.count(value).saturating_mul(parts).saturating_add(MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+        turns.saturating_mul(inner / parts).saturating_add(parts * PRICE)
     }
 
     /// The number of inner indices in a part: a multiple of what is multiplied at a time.

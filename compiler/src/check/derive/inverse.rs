@@ -127,14 +127,11 @@ impl Reverse<'_, '_> {
         {
             let (inner, body) = (inner.clone(), *body);
             let copies = checker.copied_indices(&inner, &mut place)?;
-            let mut all: Vec<(IndexId, IndexId)> =
-                own.iter().copied().filter(|(_, copy)| over.contains(copy)).collect();
-            all.extend(inner.into_iter().zip(copies));
-            // In the order of the source, unless some end where others say.
-            if all.iter().all(|(_, copy)| checker.arena.out.indices[*copy].extent.as_size().is_some()) {
-                all.sort_unstable();
-            }
-            over = all.into_iter().map(|(_, copy)| copy).collect();
+            // Indices of the access go last, since they often run along memory, unless an inner one
+            // ends where they say.
+            let plain = copies.iter().all(|copy| checker.arena.out.indices[*copy].extent.as_size().is_some());
+            let at = if plain { 0 } else { over.len() };
+            over.splice(at..at, copies);
             keys.extend(condition);
             value = body;
         }
