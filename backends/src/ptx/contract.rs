@@ -190,6 +190,12 @@ impl Tiles {
         self.quads.map(|quads| Side { length: 16 * QUAD * quads, dtype: self.dtype, sum: self.sum })
     }
 
+    /// The parts of sums that a thread loads at a time: as many registers as a square has.
+    pub(super) fn parts_at_once(&self) -> i64 {
+        let registers = self.quads.iter().product::<i64>() * QUAD * QUAD * bytes(self.sum) / 4;
+        (4 * QUAD * QUAD / registers).max(1)
+    }
+
     /// The pipeline of the factors' tiles.
     fn pipeline(&self) -> Pipeline {
         let bytes = self.sides().iter().map(|side| side.bytes()).sum();

@@ -11,7 +11,7 @@ use ir::{BinaryOp, Scalar, Size};
 use super::build::{COUNTER, Control};
 use super::contract::{DEPTH, Inner, THREADS, TileGrid, Tiles, bytes, held};
 use super::emit::{Argument, Emitter};
-use super::inst::{Address, Opcode, Reg, Space, Special, Type};
+use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::scalar;
 
 /// The number of blocks that the parts of all tiles make at most: a device has some hundred
@@ -133,13 +133,29 @@ impl Emitter<'_> {
                 sums.iter().flatten().for_each(|sum| e.b().assign(*sum, zero));
                 let from = e.b().copy(first);
                 let none = e.int(0);
-                e.counted(none, parts, 1, |e, _| {
-                    e.each_sum(tiles, &sums, |e, sum, offset| {
-                        let part = e.b().load(Space::Global, held(tiles.sum), Address { base: Some(from), offset });
-                        let more = scalar::binary(e.b(), BinaryOp::Add, tiles.sum, sum, part);
-                        e.b().assign(sum, more);
-                    });
-                    e.b().op_to(from, Opcode::Add, Type::S64, &[from.into(), split.bytes.into()]);
+                let at_once = tiles.parts_at_once();
+                e.counted(none, parts, at_once, |e, number| {
+                    let mut loaded = vec![];
+                    for k in 0..at_once {
+                        let place = e.b().op2(Opcode::Add, Type::S64, number, k);
+                        let is_one = e.b().set(Comparison::Lt, Type::S64, place, parts);
+                        let mut part = vec![];
+                        e.each_sum(tiles, &sums, |e, _, offset| {
+                            let at = Address { base: Some(from), offset: offset + k * split.bytes };
+                            let more = e.b().copy(zero);
+                            e.b().guarded(is_one, |b| b.load_to(more, Space::Global, held(tiles.sum), at));
+                            part.push(more);
+                        });
+                        loaded.push((is_one, part));
+                    }
+                    for (is_one, part) in loaded {
+                        for (sum, more) in sums.iter().flatten().zip(part) {
+                            let more = scalar::binary(e.b(), BinaryOp::Add, tiles.sum, *sum, more);
+                            e.b().guarded(is_one, |b| b.assign(*sum, more));
+                        }
+                    }
+                    let next = at_once * split.bytes;
+                    e.b().op_to(from, Opcode::Add, Type::S64, &[from.into(), next.into()]);
                 });
                 e.tile_epilogue(c, tiles, sides, &sums);
             });
