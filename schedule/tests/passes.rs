@@ -9,7 +9,7 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, descend, forms, forward, jam, join, orders, prepare, rows, schedule_with,
+    across, borders, carry, checks, columns, descend, forms, forward, jam, join, masks, orders, prepare, rows, schedule_with,
     split, strategies, tile, transpose,
 };
 
@@ -55,6 +55,25 @@ fn contractions_become_loops_where_they_are_not_kept() {
         let text = after(&[prepare::prepare], &product("f32"), machine).to_string();
         assert!(text.contains("contract"), "{text}");
     }
+}
+
+/// The weights of a convolution are the same for all elements; one on the inner index alone stays.
+#[test]
+fn a_condition_stands_in_one_factor() {
+    let arrays = "symbol f = dim 1 of input 1 input 0 %x: f32[n] input 1 %w: f32[3, f] output 0 %y: f32[n, f]";
+    let condition = |[a, b, c, d, e, g]: [&str; 6]| {
+        format!("{a} = affine i + r {b} = lt v20, {a} {c} = lt {a}, v21 {d} = and {b}, {c} {e} = lt {g}, v21")
+    };
+    let left = condition(["v0", "v1", "v2", "v3", "v4", "v5"]);
+    let right = condition(["v10", "v11", "v12", "v13", "v14", "v15"]);
+    let body = format!(
+        "v20 = const i64 0 v21 = affine n v22 = const f32 0.0
+        v19 = contract i < n, o < f over r < 3 {{
+            left {{ v5 = affine r {left} v6 = and v3, v4 v7 = if v6 {{ v8 = load %x[i + r - 1] yield v8 }} else {{ yield v22 }} yield v7 }}
+            right {{ v15 = affine r {right} v16 = and v13, v14 v17 = load %w[r, o] v18 = select v16, v17, v22 yield v18 }}
+            epilogue {{ store %y[i, o], v19 }} }}"
+    );
+    assert_snapshot!(after(&[masks::masks], &program(arrays, &body), Machine::CPU));
 }
 
 /// A softmax of rows of a product, times a matrix: in tiles of rows, or with arrays between. The

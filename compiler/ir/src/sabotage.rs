@@ -103,6 +103,7 @@ bugs! {
     KeptFromZero = "carry", "the first iteration of a recurrence takes the element before it for zero";
     RowEnd = "jam", "of rows that run behind one another, the second is not computed to its end";
     BeyondRow = "across", "elements beyond the end of a short row count";
+    SpoiledSum = "masks", "a sum that a factor beyond a border made NaN stays so";
     LastRow = "rows", "the last tile of rows of a product lacks its last row";
     JammedTail = "jam", "the last rows of a recurrence, fewer than run together, are not computed";
     SkippedTurn = "ptx ordered", "the second lane of those that merge into an element skips its turn";
