@@ -77,7 +77,7 @@ fn apart(
     let is_shared = |side: usize, condition: ValueId| {
         masked[1 - side].conditions.iter().any(|other| defined.same(condition, *other))
     };
-    // What each factor depends on by itself.
+    // The indices that each factor depends on by itself.
     let own = [0, 1].map(|side| {
         let Masked { conditions, factor, .. } = &masked[side];
         let others = conditions.iter().copied().filter(|condition| !is_shared(side, *condition));

@@ -9,8 +9,8 @@ use ir::sched::time_tiles::{Rows, TimeTiles};
 use ir::sched::{Machine, Run, Scheduled};
 use schedule::pipeline::Pass;
 use schedule::{
-    across, borders, carry, checks, columns, descend, forms, forward, jam, join, masks, orders, prepare, rows, schedule_with,
-    split, strategies, tile, transpose,
+    across, borders, carry, checks, columns, descend, forms, forward, jam, join, masks, orders, prepare, rows,
+    schedule_with, split, strategies, tile, transpose,
 };
 
 /// A program with one kernel and the arrays that the tests need.

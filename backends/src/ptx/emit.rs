@@ -621,7 +621,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// An `if` where loads and checks are masked: both sides run, and these where their side is taken.
+    /// An `if` where loads and checks are masked: both sides run, but their loads and checks only
+    /// where a side is taken.
     fn if_masked(
         &mut self,
         (condition, valid): (Reg, Reg),

@@ -15,7 +15,7 @@ use super::build::Control;
 use super::contract::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
 use super::emit::{Argument, Emitter};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
-use super::loops::AT_ONCE;
+use super::loops::{AT_ONCE, Axes};
 use super::scalar;
 use super::state::ExecScope;
 
@@ -56,6 +56,15 @@ struct AsyncCopies {
     apart: Reg,
     /// The distance in bytes between consecutive tiles.
     next: Reg,
+}
+
+/// The indices of a computed tile along one side: a thread's first one in the tile, that of the
+/// tile, and the end of all.
+struct Computed {
+    axes: Axes,
+    first: Reg,
+    from: Reg,
+    end: Reg,
 }
 
 /// How the copies of a tile are spread over the threads: adjacent threads copy adjacent elements,
@@ -312,7 +321,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Computes a tile and stores it. A thread takes several elements at a time, so that their loads
+    /// Computes a tile and stores it. A thread takes several elements at a time: their loads
     /// overlap.
     fn compute(&mut self, factor: &Factor<'_>, from: Reg, stage: Reg) {
         let side = factor.side;
@@ -323,26 +332,24 @@ impl Emitter<'_> {
         let spread = Spread::new(side, deep, 1);
         let Spread { count, step, .. } = spread;
         let at_once = if is_flat(body) { AT_ONCE.min(count) } else { 1 };
-        // A thread stays in its column of the tile as it lies in memory.
-        let [column, first] = {
-            let [outer, inner] = self.first_copied(deep, spread);
-            if deep { [inner, outer] } else { [outer, inner] }
-        };
-        let (along, down) = ((&outer, span.from, span.count), (&inner, from, end));
-        let (along, down) = if deep { (down, along) } else { (along, down) };
-        let index = self.b().op2(Opcode::Add, Type::S64, column, along.1);
-        let in_column = self.b().set(Comparison::Lt, Type::S64, index, along.2);
-        self.unravel(along.0, index);
+        // A thread stays in its column of the tile, as that lies in memory.
+        let [first_outer, first_inner] = self.first_copied(deep, spread);
+        let outer = Computed { axes: outer, first: first_outer, from: span.from, end: span.count };
+        let inner = Computed { axes: inner, first: first_inner, from, end };
+        let [across, down] = if deep { [inner, outer] } else { [outer, inner] };
+        let index = self.b().op2(Opcode::Add, Type::S64, across.first, across.from);
+        let in_column = self.b().set(Comparison::Lt, Type::S64, index, across.end);
+        self.unravel(&across.axes, index);
         let last = self.int(count * step);
-        self.counted(first, last, step * at_once, |e, row| {
+        self.counted(down.first, last, step * at_once, |e, row| {
             let zero = scalar::constant(e.b(), Scalar::zero(side.sum));
             let elements = (0..at_once).map(|k| {
                 let row = e.b().op2(Opcode::Add, Type::S64, row, k * step);
-                let index = e.b().op2(Opcode::Add, Type::S64, row, down.1);
-                let inside = e.b().set(Comparison::Lt, Type::S64, index, down.2);
+                let index = e.b().op2(Opcode::Add, Type::S64, row, down.from);
+                let inside = e.b().set(Comparison::Lt, Type::S64, index, down.end);
                 let inside = e.b().op2(Opcode::And, Type::Pred, inside, in_column);
                 let compute = |e: &mut Self| {
-                    e.unravel(down.0, index);
+                    e.unravel(&down.axes, index);
                     e.in_exec_scope(ExecScope::Thread, |e| e.block(body));
                     let value = e.value(factor.prologue.value);
                     if side.sum == side.dtype { value } else { scalar::cast(e.b(), side.sum, side.dtype, value) }
@@ -361,8 +368,8 @@ impl Emitter<'_> {
                 (row, element)
             });
             for (row, element) in elements.collect::<Vec<_>>() {
-                let place =
-                    if deep { e.place_in_stage(factor, row, column) } else { e.place_in_stage(factor, column, row) };
+                let [outer, inner] = if deep { [row, across.first] } else { [across.first, row] };
+                let place = e.place_in_stage(factor, outer, inner);
                 let place = e.b().op2(Opcode::Add, Type::S64, place, stage);
                 e.b().store(Space::Shared, held(side.sum), element, Address { base: Some(place), offset: 0 });
             }
