@@ -181,7 +181,12 @@ impl<'k> Defined<'k> {
                 body.extend(then.iter().cloned());
                 (*condition, *value, *zero)
             }
-            _ => return None,
+            Statement::Let { .. }
+            | Statement::Store { .. }
+            | Statement::Scatter { .. }
+            | Statement::Loop(_)
+            | Statement::While(_)
+            | Statement::Contract(_) => return None,
         };
         let dtype = self.dtypes[zero];
         let conditions = self.conjuncts(condition);
