@@ -142,7 +142,12 @@ impl Checker<'_> {
             Kind::If { condition, then, otherwise } => {
                 let condition = self.copy(condition, place)?;
                 if self.always_holds(condition) {
-                    return self.copy(then, place);
+                    let then = self.copy(then, place)?;
+                    // A branch that mentions nothing that changes is not copied, and stays one.
+                    if self.arena.out.within(here.guard, self.arena.out.exprs[then].guard) {
+                        return Some(then);
+                    }
+                    return Some(self.arena.node(Kind::If { condition, then, otherwise }, ty, here));
                 }
                 if self.never_holds(condition) {
                     return self.copy(otherwise, place);
@@ -294,6 +299,10 @@ impl Checker<'_> {
             Some((condition, holds)) => Some((self.copy(condition, place)?, holds)),
             None => None,
         };
+        // An `if` with a condition that always holds becomes its branch.
+        if condition.is_some_and(|(condition, holds)| holds && self.always_holds(condition)) {
+            return Some(outer);
+        }
         // The condition depends on the values of indices, so a branch may have several copies.
         let key = (guard, outer, condition.map(|(condition, _)| condition));
         if let Some(copy) = place.branches.get(&key) {
