@@ -1,5 +1,5 @@
 //! Tiled contractions (matrix products). A block computes a tile of the result, and each thread a
-//! part of it in registers: a square, or half of one where there are few columns. The factors go
+//! part of it in registers: a square, or a half or quarter of one for small results. The factors go
 //! through shared memory, a few inner iterations at a time, in a pipeline: the next tiles are
 //! copied while the current ones are multiplied. Finally the tile itself is staged in shared
 //! memory, and the epilogue runs along its rows.

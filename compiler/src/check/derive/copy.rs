@@ -141,18 +141,16 @@ impl Checker<'_> {
             Kind::ArrayLiteral(list) => Kind::ArrayLiteral(self.copy_all(&list, place)?),
             Kind::If { condition, then, otherwise } => {
                 let condition = self.copy(condition, place)?;
-                if self.always_holds(condition) {
-                    let then = self.copy(then, place)?;
-                    // A branch that mentions nothing that changes is not copied, and stays one.
-                    if self.arena.out.within(here.guard, self.arena.out.exprs[then].guard) {
-                        return Some(then);
-                    }
-                    return Some(self.arena.node(Kind::If { condition, then, otherwise }, ty, here));
-                }
                 if self.never_holds(condition) {
                     return self.copy(otherwise, place);
                 }
-                let (then, otherwise) = (self.copy(then, place)?, self.copy(otherwise, place)?);
+                let then = self.copy(then, place)?;
+                // A branch that mentions nothing that changes is not copied, and stays one.
+                let outside = self.arena.out.within(here.guard, self.arena.out.exprs[then].guard);
+                if outside && self.always_holds(condition) {
+                    return Some(then);
+                }
+                let otherwise = self.copy(otherwise, place)?;
                 let never = matches!(self.arena.out.exprs[otherwise].kind, Kind::Constant(Scalar::Bool(false)));
                 if never && self.always_holds(then) {
                     return Some(condition);
