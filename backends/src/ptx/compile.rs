@@ -18,6 +18,7 @@ use super::relay;
 use super::split::Split;
 use super::state::{ScratchScope, SyncScope};
 use super::tensor::sweeps::InSweeps;
+use super::tensor::sweeps::streamed::Streamed;
 use super::tensor_map::TensorView;
 use super::{Math, Target, print};
 use crate::error::{CompileError, check};
@@ -372,7 +373,15 @@ fn swept(program: &Program, part: &Part, (before, l): (&[Statement], &Loop), mat
         let variant = Variant::new(e, format!("{name}{}", code.suffix()), Grid::each(Some(code.counts()), 1));
         Variant { more: code.memory(), target: Target::Sm90a, at_most: code.at_most(), ..variant }
     });
-    variants.collect()
+    let streamed = Streamed::all(program, part, l, math).into_iter().map(|code| {
+        let mut e = Emitter::new(program, part, InSweeps::threads(), ScratchScope::Thread);
+        e.block(before);
+        e.in_streamed_sweeps(&code);
+        let grid = Grid { at_once: Some(1), ..Grid::each(Some(code.counts()), 1) };
+        let variant = Variant::new(e, format!("{name}{}", code.suffix()), grid);
+        Variant { more: code.memory(), target: Target::Sm90a, at_most: code.at_most(), ..variant }
+    });
+    variants.chain(streamed).collect()
 }
 
 /// The name of a layout of rows in that of a function.

@@ -1,10 +1,10 @@
 //! How the kernels of a function run on a device.
 
 use cranelift_entity::{EntityRef, SecondaryMap};
-use ir::nest::{Extent, Statement};
+use ir::nest::{Extent, Program, Statement};
 use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
 use ir::rewrite::for_each_affine_mut;
-use ir::sched::{Part, Run, Scheduled, SweepSizes, is_scalar};
+use ir::sched::{Part, Run, Scheduled, SweepSizes, Sweeps, is_scalar};
 use ir::{Arithmetic, Size};
 
 use super::forms::forms;
@@ -63,12 +63,7 @@ impl Report {
             if runs {
                 (found, refused) = forms(part, &indices);
                 found.extend(ways(part, &known));
-                let sizes = scheduled.machine.sweeps.filter(|_| part.run == Run::Sweeps);
-                found.extend(sizes.map(|SweepSizes { fewest, widest }| {
-                    format!(
-                        "{fewest} rows and more, at most {widest} indices summed over and {widest} results of a row"
-                    )
-                }));
+                found.extend(scheduled.machine.sweeps.and_then(|sizes| sweeps(&program, part, sizes)));
                 refused.extend(refusals(part));
             }
             parts.push(PartReport { kernel: of(part), part: (before, count), how, ways: found, refused, nest });
@@ -81,6 +76,24 @@ impl Report {
 fn runs(statement: &Statement) -> bool {
     let none = |extent: &Extent| extent.as_size().and_then(Size::as_constant).is_some_and(|n| n < 1);
     !is_scalar(statement) && !statement.dims().any(|(_, extent)| none(extent))
+}
+
+/// The sizes at which a part runs in sweeps.
+fn sweeps(program: &Program, part: &Part, sizes: SweepSizes) -> Option<String> {
+    let SweepSizes { fewest, widest, many, tile, .. } = sizes;
+    let (_, last) = part.root().filter(|_| part.run == Run::Sweeps)?;
+    let Statement::Loop(l) = last else { return None };
+    let sweeps = Sweeps::of(program, &part.kernel.values, l)?;
+    if sweeps.weighted.is_some() {
+        return Some(format!(
+            "{fewest} rows and more, at most {widest} indices summed over and {widest} results of a row"
+        ));
+    }
+    let most = sizes.again(sweeps.sweeps.len()).map_or(String::new(), |most| format!(", at most {most}"));
+    Some(format!(
+        "{fewest} rows and more; with more than {widest} indices summed over{most}, \
+         {many} rows or at most {tile} columns"
+    ))
 }
 
 fn how(run: &Run) -> String {

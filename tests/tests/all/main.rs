@@ -28,6 +28,7 @@ mod reducers;
 mod samples;
 mod schedules;
 mod steps;
+mod streamed;
 mod sweep;
 mod sweeps;
 mod time_tiles;

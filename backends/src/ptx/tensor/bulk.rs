@@ -12,7 +12,7 @@ use ir::Size;
 use ir::groups::Groups;
 use ir::nest::{Contraction, IndexId, Program, Prologue, ValueId};
 
-use super::pipeline::Ring;
+use super::pipeline::{InStage, Ring};
 use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, WARP};
 use super::wgmma::{self, BOX};
 use super::{FactorTile, Side, TensorUnits};
@@ -25,7 +25,7 @@ use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, Tile
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
 
 /// The shared memory of a block in bytes, on devices of compute capability 9.0.
-const MEMORY: i64 = 227 << 10;
+pub(super) const MEMORY: i64 = 227 << 10;
 /// The elements of a row of a box.
 pub(super) const IN_ROW: i64 = 64;
 /// The rows of the tile that a warp has the accumulators of, and the columns that it stages at a
@@ -134,19 +134,32 @@ impl Emitter<'_> {
                 let from = e.word(from);
                 for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets()))
                 {
-                    let (outer, batch) = (fixed[0], &fixed[1..]);
-                    let boxes = if factor.deep { 1 } else { at.extent / IN_ROW };
-                    for k in 0..boxes {
-                        let to = Address { base: Some(stage), offset: at.offset + k * BOX };
-                        let across = e.b().op2(Opcode::Add, Type::S32, outer, k * IN_ROW);
-                        let mut place = if factor.deep { vec![from, outer] } else { vec![across, from] };
-                        place.extend(batch);
-                        e.b().copy_box(to, map, place, full);
-                    }
+                    e.copy_boxes((factor, map), fixed, from, at, (stage, full));
                 }
                 e.advance(stages, turn);
             });
         });
+    }
+
+    /// Copies a tile of a factor to a stage, from an inner index on. `fixed` are its first outer
+    /// index and those of the batch.
+    pub(super) fn copy_boxes(
+        &mut self,
+        (factor, map): (&FactorView, Reg),
+        fixed: &[Reg],
+        from: Reg,
+        at: InStage,
+        (stage, full): (Reg, Address),
+    ) {
+        let (outer, batch) = (fixed[0], &fixed[1..]);
+        let boxes = if factor.deep { 1 } else { at.extent / IN_ROW };
+        for k in 0..boxes {
+            let to = Address { base: Some(stage), offset: at.offset + k * BOX };
+            let across = self.b().op2(Opcode::Add, Type::S32, outer, k * IN_ROW);
+            let mut place = if factor.deep { vec![from, outer] } else { vec![across, from] };
+            place.extend(batch);
+            self.b().copy_box(to, map, place, full);
+        }
     }
 
     /// Multiplies the factors' tiles for all tiles of the result.

@@ -10,6 +10,7 @@
 
 mod elements;
 mod masks;
+pub(in crate::ptx) mod streamed;
 
 use std::collections::BTreeMap;
 
@@ -65,13 +66,15 @@ pub(in crate::ptx) struct InSweeps<'l> {
 impl<'l> InSweeps<'l> {
     /// The ways to run a part in sweeps.
     pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop, math: Math) -> Vec<InSweeps<'l>> {
-        let Some(SweepSizes { fewest, widest }) = Machine::PTX.sweeps else { return vec![] };
+        let Some(SweepSizes { fewest, widest, .. }) = Machine::PTX.sweeps else { return vec![] };
         let widths = (1..).map(|boxes| boxes * IN_ROW).take_while(|width| *width <= widest);
-        let all = widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width]));
+        let all = widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width], COLUMNS));
+        let all = all.filter(|code| code.factors.iter().all(|factor| factor.deep));
         all.map(|code| InSweeps { math, ..code }).collect()
     }
 
-    fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2]) -> Option<InSweeps<'l>> {
+    /// The code for tiles with this number of columns.
+    fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2], across: i64) -> Option<InSweeps<'l>> {
         let values = &part.kernel.values;
         let sweeps = Sweeps::of(program, values, l)?;
         let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == sweeps.rows.index);
@@ -80,7 +83,7 @@ impl<'l> InSweeps<'l> {
         let (left, dtype) = narrow(values, &c.left)?;
         let (right, _) = narrow(values, &c.right)?;
         let left = FactorView::of(program, &c.left, left, (&groups, &groups.rows), ROWS)?;
-        let right = FactorView::of(program, &c.right, right, (&groups, &groups.columns), COLUMNS)?;
+        let right = FactorView::of(program, &c.right, right, (&groups, &groups.columns), across)?;
         let mut matrix = None;
         if let Some(Weighted { product, .. }) = &sweeps.weighted {
             let (value, of_matrix) = narrow(values, &product.right)?;
@@ -97,8 +100,7 @@ impl<'l> InSweeps<'l> {
             matrix = Some(view);
         }
         let ty = if dtype == Dtype::F16 { TileType::F16 } else { TileType::Bf16 };
-        let found = InSweeps { groups, fewest, width, ty, math: Math::Exact, factors: [left, right], matrix, sweeps };
-        found.factors.iter().all(|factor| factor.deep).then_some(found)
+        Some(InSweeps { groups, fewest, width, ty, math: Math::Exact, factors: [left, right], matrix, sweeps })
     }
 
     /// The sizes that it is for: each at most the number next to it.
@@ -316,15 +318,7 @@ impl Emitter<'_> {
         let row_turn = self.first_turn();
         let count = self.size(code.sweeps.rows.count);
         self.for_each_rows(code, |e, first| {
-            let last = e.b().op2(Opcode::Add, Type::S64, first, ROWS);
-            let whole = e.b().set(Comparison::Le, Type::S64, last, count);
-            let first = e.b().op2(Opcode::Add, Type::S64, first, low);
-            let mut of_thread = [0, 8].map(|below| {
-                let number = e.b().op2(Opcode::Add, Type::S64, first, below);
-                let valid = e.b().set(Comparison::Lt, Type::S64, number, count);
-                let stores = e.b().op2(Opcode::And, Type::Pred, valid, first_of_quad);
-                ThreadRow { number, valid, stores, values: BTreeMap::new() }
-            });
+            let (mut of_thread, whole) = e.thread_rows((first, low, count), first_of_quad);
             let [full, free] = e.barriers(rows, row_turn);
             e.await_phase(full, row_turn.parity);
             e.row_statements(code, &mut of_thread, 0);
@@ -338,6 +332,21 @@ impl Emitter<'_> {
             e.advance(rows, row_turn);
             e.results(&state, &of_thread);
         });
+    }
+
+    /// The rows of a thread in a block with a first row, and whether all rows of that are in
+    /// bounds. `low` is the number of the thread's first one in the block.
+    fn thread_rows(&mut self, (first, low, count): (Reg, Reg, Reg), first_of_quad: Reg) -> ([ThreadRow; 2], Reg) {
+        let last = self.b().op2(Opcode::Add, Type::S64, first, ROWS);
+        let whole = self.b().set(Comparison::Le, Type::S64, last, count);
+        let first = self.b().op2(Opcode::Add, Type::S64, first, low);
+        let rows = [0, 8].map(|below| {
+            let number = self.b().op2(Opcode::Add, Type::S64, first, below);
+            let valid = self.b().set(Comparison::Lt, Type::S64, number, count);
+            let stores = self.b().op2(Opcode::And, Type::Pred, valid, first_of_quad);
+            ThreadRow { number, valid, stores, values: BTreeMap::new() }
+        });
+        (rows, whole)
     }
 
     /// Defines the values of a row.
@@ -368,26 +377,7 @@ impl Emitter<'_> {
     ) {
         let Multiplying { code, tiles, turn, leads, .. } = state;
         let weighted = code.sweeps.weighted.as_ref().filter(|weighted| weighted.sweep == number);
-        let running: Vec<Running<'_>> = sweep
-            .reductions
-            .iter()
-            .map(|reduction| {
-                let merging = Merging::of(self.dtypes(), reduction);
-                let by_lanes = reduction.order == Order::Lanes && code.math == Math::Exact;
-                let lanes = match reduction.order {
-                    Order::Lanes if by_lanes => LANES / 4,
-                    Order::Lanes => IN_ANY_ORDER,
-                    _ => 1,
-                };
-                let states = [(); 2].map(|()| (0..lanes).map(|_| merging.variable(self)).collect());
-                let chunks = [(); 2].map(|()| {
-                    let bytes = Levels::bytes(merging, self.program);
-                    let at = by_lanes.then(|| self.b().take(Space::Local, bytes));
-                    at.map(|at| Levels { fold: merging, space: Space::Local, at })
-                });
-                Running { reduction, merging, states, chunks }
-            })
-            .collect();
+        let running = self.begin_reductions(code, sweep);
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         if weighted.is_some() {
             state.results.iter().for_each(|sum| self.b().assign(*sum, zero));
@@ -439,6 +429,35 @@ impl Emitter<'_> {
             self.b().await_products(0);
             self.b().guarded(*leads, |b| b.arrive(free_last));
         }
+        self.end_reductions(code, running, rows);
+    }
+
+    /// The states of a sweep's reductions.
+    fn begin_reductions<'l>(&mut self, code: &InSweeps<'_>, sweep: &Sweep<'l>) -> Vec<Running<'l>> {
+        sweep
+            .reductions
+            .iter()
+            .map(|reduction| {
+                let merging = Merging::of(self.dtypes(), reduction);
+                let by_lanes = reduction.order == Order::Lanes && code.math == Math::Exact;
+                let lanes = match reduction.order {
+                    Order::Lanes if by_lanes => LANES / 4,
+                    Order::Lanes => IN_ANY_ORDER,
+                    _ => 1,
+                };
+                let states = [(); 2].map(|()| (0..lanes).map(|_| merging.variable(self)).collect());
+                let chunks = [(); 2].map(|()| {
+                    let bytes = Levels::bytes(merging, self.program);
+                    let at = by_lanes.then(|| self.b().take(Space::Local, bytes));
+                    at.map(|at| Levels { fold: merging, space: Space::Local, at })
+                });
+                Running { reduction, merging, states, chunks }
+            })
+            .collect()
+    }
+
+    /// Gives rows the results of a sweep's reductions.
+    fn end_reductions(&mut self, code: &InSweeps<'_>, running: Vec<Running<'_>>, rows: &mut [ThreadRow; 2]) {
         let count = code.sweeps.columns.count.ceil_div(&Size::constant(LANES_CHUNK as i64));
         for Running { reduction, merging, states, chunks } in running {
             for ((row, states), chunks) in rows.iter_mut().zip(states).zip(chunks) {

@@ -46,6 +46,22 @@ pub struct SweepSizes {
     pub fewest: i64,
     /// The most indices that the product sums over, and the most results of a row.
     pub widest: i64,
+    /// The same without a second product, and with more indices to sum over: the least number of
+    /// all rows, if there are more columns than in a tile.
+    pub many: i64,
+    /// The columns of a tile.
+    pub tile: i64,
+    /// The most indices that two sweeps sum over there, one of them again.
+    pub again: i64,
+}
+
+impl SweepSizes {
+    /// The most indices that a number of sweeps sum over without a second product, if there is a
+    /// limit.
+    pub fn again(&self, sweeps: usize) -> Option<i64> {
+        let more = i64::try_from(sweeps).unwrap_or(i64::MAX) - 1;
+        (more > 0).then(|| self.again / more)
+    }
 }
 
 /// How rows are sorted by radix.
@@ -193,7 +209,7 @@ impl Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
         rows: None,
-        sweeps: Some(SweepSizes { fewest: 64, widest: 128 }),
+        sweeps: Some(SweepSizes { fewest: 64, widest: 128, many: 80 * 128, tile: 256, again: 256 }),
         scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,
