@@ -20,7 +20,11 @@ use super::fold::{Levels, MergingCode, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
 use super::state::ExecScope;
+use super::unroll::{STRIP, TILE, Unrolling, WIDE_STRIP};
 use ir::merging::Merging;
+
+/// A block of more threads than this leaves each few registers.
+const MANY_THREADS: u32 = 512;
 
 /// The shape of a strip.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,6 +117,15 @@ impl Emitter<'_> {
         Sum { fold, state, levels: at.map(|at| Levels { fold, space: Space::Local, at }) }
     }
 
+    /// How loops down the rows are unrolled.
+    fn unrolling(&self) -> &'static Unrolling {
+        match self.mapping.resident {
+            None => &TILE,
+            Some(_) if self.mapping.threads > MANY_THREADS => &WIDE_STRIP,
+            Some(_) => &STRIP,
+        }
+    }
+
     /// Accumulates a range of rows.
     fn take_rows(&mut self, axes: &Axes, range: Range<Reg>, l: &Loop, reductions: &[Reduction], sums: &[Sum]) {
         let take = |e: &mut Self, number: Reg| {
@@ -122,7 +135,7 @@ impl Emitter<'_> {
             }
         };
         match axes.only() {
-            Some(index) => self.unrolled_loop(index, range, 1, &l.body, |e, number| {
+            Some(index) => self.unrolled_loop(index, range, 1, (&l.body, self.unrolling()), |e, number| {
                 e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
                 take(e, number);
             }),
@@ -165,11 +178,15 @@ impl Emitter<'_> {
             LoopKind::Parallel => {
                 let axes = self.axes(&l.dims, &l.body);
                 match axes.only() {
-                    Some(index) => {
-                        self.unrolled_loop(index, strip.row..axes.total, strip.shape.rows, &l.body, |e, _| {
+                    Some(index) => self.unrolled_loop(
+                        index,
+                        strip.row..axes.total,
+                        strip.shape.rows,
+                        (&l.body, self.unrolling()),
+                        |e, _| {
                             e.in_exec_scope(ExecScope::Thread, |e| e.block(&l.body));
-                        })
-                    }
+                        },
+                    ),
                     None => {
                         self.counted(strip.row, axes.total, strip.shape.rows, |e, number| {
                             e.iteration(&axes, number, &l.body)

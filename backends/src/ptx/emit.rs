@@ -52,13 +52,15 @@ pub enum Argument {
 struct Scope<'a> {
     dtypes: &'a Values,
     values: SecondaryMap<ValueId, Option<Reg>>,
+    /// The values of loads that came before the other statements of an iteration.
+    loaded: BTreeMap<ValueId, Reg>,
     /// Whether quotients of `f32` are known to lie in range.
     quotients_in_range: bool,
 }
 
 impl<'a> Scope<'a> {
     fn new(dtypes: &'a Values) -> Scope<'a> {
-        Scope { dtypes, values: SecondaryMap::new(), quotients_in_range: false }
+        Scope { dtypes, values: SecondaryMap::new(), loaded: BTreeMap::new(), quotients_in_range: false }
     }
 }
 
@@ -188,6 +190,11 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn index(&self, index: IndexId) -> Reg {
         self.indices[index].expect("a verified program uses indices inside their loops")
+    }
+
+    /// Lets code that follows use the values of these loads, in place of the loads.
+    pub(super) fn have_loaded(&mut self, values: BTreeMap<ValueId, Reg>) {
+        self.scope.loaded = values;
     }
 
     pub(super) fn int(&mut self, value: i64) -> Reg {
@@ -487,6 +494,7 @@ impl<'a> Emitter<'a> {
 
     pub(super) fn statement(&mut self, statement: &Statement) {
         match statement {
+            Statement::Let { value, .. } if let Some(reg) = self.scope.loaded.get(value) => self.define(*value, *reg),
             Statement::Let { value, op } => self.let_(*value, op),
             Statement::Store { buffer, at, value } if self.mapping.exec_scope == ExecScope::Thread => {
                 self.store(*buffer, at, *value)

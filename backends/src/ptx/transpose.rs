@@ -15,6 +15,7 @@ use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::scalar;
 use super::state::ExecScope;
+use super::unroll::TILE;
 
 /// The tile of a load in shared memory: its offset, the distance between rows in bytes, and its
 /// side length.
@@ -167,7 +168,7 @@ impl Emitter<'_> {
     ) {
         let step = i64::from(self.mapping.threads) / length;
         let from = self.b().op2(Opcode::Add, Type::S64, side.from, first);
-        self.unrolled_loop(side.index, from..side.to, step, body, |e, _| {
+        self.unrolled_loop(side.index, from..side.to, step, (body, &TILE), |e, _| {
             each(e);
             for (place, bytes) in places {
                 e.b().op_to(*place, Opcode::Add, Type::S64, &[(*place).into(), (step * bytes).into()]);

@@ -33,6 +33,7 @@ mod sweep;
 mod sweeps;
 mod time_tiles;
 mod traffic;
+mod variants;
 mod warnings;
 mod whiles;
 
