@@ -73,7 +73,7 @@ pub fn strategies(scheduled: &mut Scheduled, choice: &mut Choice) {
                 Err(refusal) => refused.push((strategy, refusal)),
             }
         }
-        let in_blocks = variants.iter().all(|variant| variant.strategy == Strategy::Blocks);
+        let in_blocks = variants.last().is_some_and(|variant| variant.strategy == Strategy::Blocks);
         (part.refused, part.variants) = (refused, variants);
         if let Some(Statement::Loop(l)) = part.kernel.body.last_mut().filter(|_| in_blocks) {
             blocks::step_by_step(&mut l.body);

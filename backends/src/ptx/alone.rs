@@ -16,7 +16,7 @@ use ir::merging::Merging;
 
 /// The number of lanes whose elements a thread computes at once, a power of two, and the most
 /// statements for an element and the most reductions for which it does.
-const SEVERAL: i64 = 16;
+pub(super) const SEVERAL: i64 = 16;
 const MOST_STATEMENTS: usize = 12;
 const MOST_SUMS: usize = 4;
 
@@ -68,7 +68,7 @@ impl Emitter<'_> {
             running.push(sum.is(Order::Scan).then(|| Running::new(self, sum.fold)));
         }
         let zero = self.int(0);
-        self.counted(zero, axes.total, 1, |e, number| {
+        let each = |e: &mut Self, number: Reg| {
             e.iteration(&axes, number, &l.body);
             for (((r, sum), levels), running) in reductions.iter().zip(&sums).zip(&levels).zip(&running) {
                 let one = e.one(&r.inputs, number);
@@ -88,7 +88,8 @@ impl Emitter<'_> {
                     });
                 }
             }
-        });
+        };
+        self.holding_rows(l, |e| e.counted(zero, axes.total, 1, each));
         for (sum, levels) in sums.iter().zip(&levels) {
             let Some(levels) = levels else { continue };
             let rest = self.b().op2(Opcode::And, Type::B64, axes.total, BLOCK as i64 - 1);
@@ -118,19 +119,13 @@ impl Emitter<'_> {
     fn reduce_lanes(&mut self, l: &Loop, reductions: &[Reduction]) {
         let (axes, sums) = (self.axes(&l.dims, &l.body), self.sums(reductions));
         let alone = Alone { l, reductions, axes, sums };
-        if self.takes_several(&alone) {
+        if l.dims.first().is_some_and(|(index, _)| self.holds_along(*index)) {
+            self.few_lanes(&alone);
+        } else if self.takes_several(l, reductions) {
             let few = self.b().set(Comparison::Le, Type::S64, alone.axes.total, SEVERAL);
             self.either(
                 few,
-                |e| {
-                    let zero = e.int(0);
-                    let states = e.empty_lanes(&alone.sums);
-                    e.take_several(&alone, &states, Span { first: zero, end: alone.axes.total, stride: 1 });
-                    for (sum, states) in alone.sums.iter().zip(states) {
-                        let state = e.merge_halves(sum.fold, states);
-                        assign(e.b(), &sum.state, &state);
-                    }
-                },
+                |e| e.few_lanes(&alone),
                 |e| e.go_through_lanes(&alone, |e, base, end, memory| e.several_lanes(&alone, base, end, memory)),
             );
         } else {
@@ -146,12 +141,23 @@ impl Emitter<'_> {
 
     /// Whether a thread may compute the elements of several lanes at once: there is code for each,
     /// and the states of the lanes are in registers.
-    fn takes_several(&self, alone: &Alone<'_>) -> bool {
-        let Alone { l, sums, .. } = alone;
+    pub(super) fn takes_several(&self, l: &Loop, reductions: &[Reduction]) -> bool {
         let lets = l.body.iter().all(|s| matches!(s, Statement::Let { .. }) && !s.may_fault());
-        let folds = sums.len() <= MOST_SUMS && sums.iter().all(|sum| matches!(sum.fold, Merging::Fold(_)));
+        let is_fold = |r: &Reduction| matches!(self.merging(r), Merging::Fold(_));
+        let folds = reductions.len() <= MOST_SUMS && reductions.iter().all(is_fold);
         let apart = self.row.is_none() && self.masks.valid.is_none() && self.addresses.is_free();
         lets && folds && apart && l.body.len() <= MOST_STATEMENTS && l.dims.len() == 1
+    }
+
+    /// At most as many elements as a thread computes at once, each in a lane of its own.
+    fn few_lanes(&mut self, alone: &Alone<'_>) {
+        let zero = self.int(0);
+        let states = self.empty_lanes(&alone.sums);
+        self.take_several(alone, &states, Span { first: zero, end: alone.axes.total, stride: 1 });
+        for (sum, states) in alone.sums.iter().zip(states) {
+            let state = self.merge_halves(sum.fold, states);
+            assign(self.b(), &sum.state, &state);
+        }
     }
 
     /// States for several lanes of each reduction, without elements.

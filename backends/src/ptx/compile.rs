@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ir::nest::{BufferId, Contraction, Loop, LoopKind, Program, Statement};
 use ir::order::{SCAN_CHUNK, Scope};
 use ir::sched::{
-    self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, Strategy, chunks_together, reductions_bytes,
+    self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, chunks_together, reductions_bytes,
 };
 use ir::{Origin, Size};
 
@@ -286,11 +286,11 @@ impl Variant {
 fn variants_of(program: &Program, part: &Part, math: Math, name: &str) -> Vec<Variant> {
     let mut variants = vec![];
     if let Some((before, Statement::Loop(l))) = part.root() {
-        let several = part.variants.len() > 1;
         for (number, layout) in part.variants.iter().enumerate() {
+            let another = part.variants[..number].iter().any(|other| other.row().is_none());
             let name = match layout.row() {
                 Some(row) => format!("{name}_{}", row_name(row)),
-                None if several && number > 0 && layout.strategy == Strategy::Strips => format!("{name}_{number}"),
+                None if another => format!("{name}_{number}"),
                 None => name.to_owned(),
             };
             variants.push(laid_out(program, part, (before, l), layout, name));

@@ -16,6 +16,7 @@ use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Size, UnaryOp, visit};
 use super::build::{Builder, Control};
 use super::columns::{Strip, StripShape};
 use super::fast_division::{self, FastDivision};
+use super::held::HeldRow;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
 use super::rows::RegisterRow;
 use super::scalar;
@@ -64,6 +65,12 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// The registers of values and of indices.
+pub(super) struct Names {
+    values: SecondaryMap<ValueId, Option<Reg>>,
+    indices: SecondaryMap<IndexId, Option<Reg>>,
+}
+
 /// The code generator of one kernel.
 pub(super) struct Emitter<'a> {
     builder: Builder,
@@ -87,6 +94,8 @@ pub(super) struct Emitter<'a> {
     pub(super) scans: Scans,
     /// The row that the threads currently hold in registers.
     pub(super) row: Option<RegisterRow>,
+    /// The short rows that the thread holds while it goes through another loop.
+    pub(super) held: Vec<HeldRow>,
     /// The staging buffer in shared memory for the part of the row that does not fit into
     /// registers.
     pub(super) staging: Option<StagingBuffer>,
@@ -153,6 +162,7 @@ impl<'a> Emitter<'a> {
             addresses: Addresses::default(),
             scans: Scans::default(),
             row: None,
+            held: vec![],
             staging: None,
             fast_exp: false,
             fast_division: None,
@@ -195,6 +205,17 @@ impl<'a> Emitter<'a> {
     /// Lets code that follows use the values of these loads, in place of the loads.
     pub(super) fn have_loaded(&mut self, values: BTreeMap<ValueId, Reg>) {
         self.scope.loaded = values;
+    }
+
+    /// The current registers of all of them.
+    pub(super) fn names(&self) -> Names {
+        Names { values: self.scope.values.clone(), indices: self.indices.clone() }
+    }
+
+    /// Exchanges the current registers for others.
+    pub(super) fn exchange_names(&mut self, names: &mut Names) {
+        std::mem::swap(&mut self.scope.values, &mut names.values);
+        std::mem::swap(&mut self.indices, &mut names.indices);
     }
 
     pub(super) fn int(&mut self, value: i64) -> Reg {
@@ -398,6 +419,9 @@ impl<'a> Emitter<'a> {
         // Prefer a register, then the staging buffer in shared memory.
         if let Some(kept) = self.in_register(buffer, &linear) {
             return kept;
+        }
+        if let Some(held) = self.held_element(buffer, &linear) {
+            return held;
         }
         if let Some(kept) = self.load_staged(buffer, &linear) {
             return kept;

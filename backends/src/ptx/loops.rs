@@ -153,9 +153,8 @@ impl Emitter<'_> {
                 self.sync();
                 self.one_for_all(&Statement::Loop(l.clone()), &[]);
             }
-            (LoopKind::Parallel | LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _) => {
-                self.nest(&l.dims, &l.body)
-            }
+            (LoopKind::Parallel, ExecScope::Thread) => self.holding_rows(l, |e| e.nest(&l.dims, &l.body)),
+            (LoopKind::Serial | LoopKind::Keyed { .. } | LoopKind::Sort, _) => self.nest(&l.dims, &l.body),
             (LoopKind::Reduce(reductions), ExecScope::Thread) => self.reduce_alone(l, reductions),
             (LoopKind::Reduce(reductions), ExecScope::Block) => self.reduce_together(l, reductions),
             (LoopKind::Scan, ExecScope::Thread) => self.scan_alone(l),

@@ -14,6 +14,7 @@
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
 //! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
+//! | `held` | short rows that a thread keeps in registers while it goes through another loop |
 //! | `last` | joining the results of chunks in the last block of their launch |
 //! | `scan`, `relay` | scans; long ones in chunks, with a block that relays what is before each |
 //! | `rows`, `staging` | rows in registers, their tails in shared memory |
@@ -37,6 +38,7 @@ mod epilogue;
 mod factor;
 mod fast_division;
 mod fold;
+mod held;
 mod inst;
 mod last;
 mod layout;

@@ -12,46 +12,67 @@
 //! ```
 //!
 //! A *ticket* is an element that an iteration loads before it merges into it.
+//!
+//! A warp alone takes several sets of 32 iterations at a time, if these only merge: a statement
+//! runs for all of them before the next one does, so that their loads overlap.
 
 use std::collections::BTreeSet;
 
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Loop, Op, Statement, Subscript, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::sched::ordered::{tables, ticket};
+use ir::sched::ordered::{stores_too, tables, ticket};
 use ir::{BinaryOp, Dtype, Monoid, Scalar, Size};
 
 use super::build::Control;
-use super::emit::Emitter;
+use super::emit::{Emitter, Names};
 use super::inst::{Comparison, Opcode, Reg, Rounding, Special, Type};
 use super::scalar;
 use super::state::ExecScope;
 
 /// The lanes of a warp.
 pub(super) const LANES: u32 = 32;
+/// The sets of iterations that a warp takes at a time.
+const SETS: i64 = 4;
 /// The most bits that lanes vote about.
 const MOST_BITS: u32 = 24;
 
 impl Emitter<'_> {
-    /// Runs such a loop: each thread of the block takes an iteration.
+    /// Runs such a loop: each thread of the block takes an iteration, or several.
     pub(super) fn in_lanes(&mut self, l: &Loop) {
         let axes = self.axes(&l.dims, &l.body);
         let thread = self.special(Special::Tid);
         let zero = self.int(0);
         self.sync();
-        self.counted(zero, axes.total, i64::from(self.mapping.threads), |e, base| {
-            let number = e.b().op2(Opcode::Add, Type::S64, base, thread);
-            let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
-            e.unravel(&axes, number);
-            e.in_exec_scope(ExecScope::Thread, |e| e.masked(valid, |e| e.ordered_block(l, &l.body)));
+        let threads = i64::from(self.mapping.threads);
+        let only_merges = !has_tickets(&l.body) && !stores_too(&[Statement::Loop(l.clone())]);
+        let sets = if only_merges && self.mapping.threads == LANES { SETS } else { 1 };
+        self.counted(zero, axes.total, threads * sets, |e, base| {
+            let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
+            let mut taken = vec![];
+            for number in 0..sets {
+                let number = e.b().op2(Opcode::Add, Type::S64, first, number * threads);
+                let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
+                e.unravel(&axes, number);
+                taken.push(Set { names: e.names(), valid });
+            }
+            e.in_exec_scope(ExecScope::Thread, |e| e.ordered_block(l, &l.body, &mut taken));
         });
         self.agree(&l.body);
         self.b().barrier();
     }
 
-    /// The statements of an iteration. Lanes do not part at a branch around a merge, because all
-    /// of them have to arrive there.
-    fn ordered_block(&mut self, l: &Loop, block: &Block) {
+    /// Emits code for the iterations of a set.
+    fn in_set<T>(&mut self, set: &mut Set, make: impl FnOnce(&mut Self) -> T) -> T {
+        self.exchange_names(&mut set.names);
+        let made = self.masked(set.valid, make);
+        self.exchange_names(&mut set.names);
+        made
+    }
+
+    /// The statements of some sets of iterations. Lanes do not part at a branch around a merge,
+    /// because all of them have to arrive there.
+    fn ordered_block(&mut self, l: &Loop, block: &Block, sets: &mut [Set]) {
         let scatters = (0..block.len()).filter(|at| matches!(block[*at], Statement::Scatter { .. }));
         let tickets: BTreeSet<ValueId> = scatters.filter_map(|at| ticket(block, at)).collect();
         for (at, statement) in block.iter().enumerate() {
@@ -61,27 +82,54 @@ impl Emitter<'_> {
                     let is_constant =
                         |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Constant(_) } if v == value);
                     let same = block.iter().any(is_constant);
-                    let ticket = ticket(block, at).map(|ticket| self.ticket(ticket));
-                    let merge = Merge { buffer: *buffer, at: element, value: *value, same, monoid: *monoid, ticket };
-                    self.take_turns(l, &merge);
-                }
-                Statement::If { condition, then, otherwise, results } if !tables_of(statement).is_empty() => {
-                    let condition = self.value(*condition);
-                    let valid = self.masks.valid.expect("lanes are masked");
-                    let yes = self.b().op2(Opcode::And, Type::Pred, valid, condition);
-                    let not = self.b().op(Opcode::Not, Type::Pred, &[condition.into()]);
-                    let no = self.b().op2(Opcode::And, Type::Pred, valid, not);
-                    self.masked(yes, |e| e.ordered_block(l, then));
-                    self.masked(no, |e| e.ordered_block(l, otherwise));
-                    for (value, then, otherwise) in results {
-                        let (then, otherwise) = (self.value(*then), self.value(*otherwise));
-                        let chosen = self.b().copy(otherwise);
-                        self.b().guarded(condition, |b| b.assign(chosen, then));
-                        self.define(*value, chosen);
+                    let mut merges = vec![];
+                    for set in &mut *sets {
+                        merges.push(self.in_set(set, |e| {
+                            let ticket = ticket(block, at).map(|ticket| e.ticket(ticket));
+                            let (buffer, value, monoid) = (*buffer, *value, *monoid);
+                            let merge = Merge { buffer, at: element, value, same, monoid, ticket };
+                            let turn = e.turn(l, &merge);
+                            (merge, turn)
+                        }));
+                    }
+                    for (set, (merge, turn)) in sets.iter_mut().zip(&merges) {
+                        self.in_set(set, |e| e.take_turns(merge, turn));
                     }
                 }
-                _ => self.statement(statement),
+                Statement::If { condition, then, otherwise, results } if !tables_of(statement).is_empty() => {
+                    let valid: Vec<Reg> = sets.iter().map(|set| set.valid).collect();
+                    let (mut yes, mut no) = (vec![], vec![]);
+                    for set in &mut *sets {
+                        let valid = set.valid;
+                        self.in_set(set, |e| {
+                            let condition = e.value(*condition);
+                            yes.push(e.b().op2(Opcode::And, Type::Pred, valid, condition));
+                            let not = e.b().op(Opcode::Not, Type::Pred, &[condition.into()]);
+                            no.push(e.b().op2(Opcode::And, Type::Pred, valid, not));
+                        });
+                    }
+                    for (branch, taken) in [(then, yes), (otherwise, no)] {
+                        sets.iter_mut().zip(taken).for_each(|(set, taken)| set.valid = taken);
+                        self.ordered_block(l, branch, sets);
+                    }
+                    sets.iter_mut().zip(valid).for_each(|(set, valid)| set.valid = valid);
+                    for set in &mut *sets {
+                        self.in_set(set, |e| e.choose_results(*condition, results));
+                    }
+                }
+                _ => sets.iter_mut().for_each(|set| self.in_set(set, |e| e.statement(statement))),
             }
+        }
+    }
+
+    /// Defines the results of a branch of which both sides have run.
+    fn choose_results(&mut self, condition: ValueId, results: &[(ValueId, ValueId, ValueId)]) {
+        let condition = self.value(condition);
+        for (value, then, otherwise) in results {
+            let (then, otherwise) = (self.value(*then), self.value(*otherwise));
+            let chosen = self.b().copy(otherwise);
+            self.b().guarded(condition, |b| b.assign(chosen, then));
+            self.define(*value, chosen);
         }
     }
 
@@ -95,13 +143,12 @@ impl Emitter<'_> {
     }
 
     /// Merges a value of each thread into an element of a table.
-    fn take_turns(&mut self, l: &Loop, merge: &Merge<'_>) {
-        let turn = self.turn(l, merge);
+    fn take_turns(&mut self, merge: &Merge<'_>, turn: &Turn) {
         let is_integer = matches!(self.dtype(merge.value), Dtype::I64 | Dtype::I32);
-        let sums = (merge.same && is_integer && merge.monoid == Monoid::Sum).then(|| self.lane_sums(merge, &turn));
+        let sums = (merge.same && is_integer && merge.monoid == Monoid::Sum).then(|| self.lane_sums(merge, turn));
         let merge_all = |e: &mut Self| match &sums {
-            Some(sums) => e.add_at_once(merge, &turn, sums),
-            None => e.in_turn(merge, &turn),
+            Some(sums) => e.add_at_once(merge, turn, sums),
+            None => e.in_turn(merge, turn),
         };
         let warps = i64::from(self.mapping.threads / LANES);
         if warps == 1 {
@@ -241,6 +288,13 @@ impl Emitter<'_> {
     }
 }
 
+/// An iteration for each thread.
+struct Set {
+    names: Names,
+    /// Whether the thread has one, and it runs the current statements.
+    valid: Reg,
+}
+
 /// A merge into an element of a table.
 struct Merge<'s> {
     buffer: BufferId,
@@ -275,4 +329,10 @@ struct Turn {
 /// The tables that the branches of a statement merge into.
 fn tables_of(statement: &Statement) -> BTreeSet<BufferId> {
     statement.blocks().flat_map(tables).collect()
+}
+
+/// Whether a block merges into elements that it loads before.
+fn has_tickets(block: &Block) -> bool {
+    let nested = |s: &Statement| s.blocks().any(has_tickets);
+    (0..block.len()).any(|at| ticket(block, at).is_some()) || block.iter().any(nested)
 }

@@ -59,7 +59,7 @@ pub(super) struct ThreadElements {
     /// The distance between elements.
     pub(super) stride: i64,
     /// The number of elements.
-    count: usize,
+    pub(super) count: usize,
     /// Predicates: the element exists. Empty if all do. If one does not, all later ones do not
     /// either.
     valid: Vec<Reg>,

@@ -58,3 +58,14 @@ fn every_shape_of_strips_gives_the_same_bits() {
         assert_eq!(most_variants(body, Strategy::Strips, &shapes), Some(3), "{body}");
     }
 }
+
+#[test]
+fn a_thread_goes_through_short_loops_like_a_block() {
+    let shapes = [[1, 1], [5, 15], [40, 16], [9, 17], [4, 33], [3, 300]];
+    for body in [
+        "let s[i, j] = sum[p]((x[i, p] - x[j, p]) ^ 2); argmin(s, axis = 1)",
+        "let s[i, j] = sum[p](abs(x[i, p] - x[j, p])); (max(s, axis = 1), sum(s, axis = 1))",
+    ] {
+        assert_eq!(most_variants(body, Strategy::Threads, &shapes), Some(2), "{body}");
+    }
+}
