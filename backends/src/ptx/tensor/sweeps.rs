@@ -80,10 +80,11 @@ impl<'l> InSweeps<'l> {
         let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == sweeps.rows.index);
         let c = sweeps.scores;
         let groups = Groups { batch, rows, columns: c.free.clone(), inner: c.reduce.clone() };
-        let (left, dtype) = narrow(values, &c.left)?;
-        let (right, _) = narrow(values, &c.right)?;
-        let left = FactorView::of(program, &c.left, left, (&groups, &groups.rows), ROWS)?;
-        let right = FactorView::of(program, &c.right, right, (&groups, &groups.columns), across)?;
+        let [of_rows, of_columns] = sweeps.factors;
+        let (left, dtype) = narrow(values, of_rows)?;
+        let (right, _) = narrow(values, of_columns)?;
+        let left = FactorView::of(program, of_rows, left, (&groups, &groups.rows), ROWS)?;
+        let right = FactorView::of(program, of_columns, right, (&groups, &groups.columns), across)?;
         let mut matrix = None;
         if let Some(Weighted { product, .. }) = &sweeps.weighted {
             let (value, of_matrix) = narrow(values, &product.right)?;

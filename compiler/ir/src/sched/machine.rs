@@ -209,7 +209,7 @@ impl Machine {
         name: "ptx",
         contractions: Contractions { dtypes: ALL_BUT_BOOL, nested: false, narrowest: Some(9) },
         rows: None,
-        sweeps: Some(SweepSizes { fewest: 64, widest: 128, many: 80 * 128, tile: 256, again: 256 }),
+        sweeps: Some(SweepSizes { fewest: 64, widest: 128, many: 80 * 128, tile: 256, again: 128 }),
         scans: Scans::Relay,
         columns: Columns::Strips,
         chunks_blocks: false,

@@ -44,6 +44,9 @@ pub struct Sweeps<'l> {
     pub rows: ProductRows<'l>,
     /// The product whose elements the sweeps go over.
     pub scores: &'l Contraction,
+    /// The factors of its rows and its columns. In a loop over columns of a product, these are the
+    /// rows.
+    pub factors: [&'l Prologue; 2],
     /// The columns of this product.
     pub columns: ProductColumns<'l>,
     /// The statements of a row, each with the number of sweeps that come before it.
@@ -139,7 +142,7 @@ impl<'l> Sweeps<'l> {
     pub fn of(program: &Program, values: &Values, l: &'l Loop) -> Option<Sweeps<'l>> {
         let row = *l.along_rows(program).last()?;
         let sized = l.dims.iter().all(|(_, extent)| extent.as_size().is_some());
-        if l.column(program).is_some() || !sized || l.body.iter().any(Statement::may_fault) {
+        if !sized || l.body.iter().any(Statement::may_fault) {
             return None;
         }
         let (_, rows) = l.dims.iter().find(|(index, _)| *index == row)?;
@@ -147,6 +150,11 @@ impl<'l> Sweeps<'l> {
         let [(column, columns)] = scores.free.as_slice() else { return None };
         let columns = columns.as_size()?;
         narrow_both(values, scores)?;
+        let mut factors = [&scores.left, &scores.right];
+        let across = l.column(program).is_some();
+        if across {
+            factors.reverse();
+        }
         let mut found = Finder {
             program,
             values,
@@ -169,9 +177,10 @@ impl<'l> Sweeps<'l> {
         let Finder { indices, row_statements, weighted, .. } = found;
         let loads = visit::loads(&l.body);
         let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !loads.contains(b));
-        apart.then_some(Sweeps {
+        (apart && !(across && weighted.is_some())).then_some(Sweeps {
             rows: ProductRows { index: row, count: rows.as_size()? },
             scores,
+            factors,
             columns: ProductColumns { count: columns, indices },
             row_statements,
             sweeps,
