@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ir::choice::Choice;
 use ir::nest::{Buffer, BufferId, Kernel, KernelId, LoopKind, Program, Role, Statement};
 use ir::rewrite::{fresh_name, replace};
-use ir::sched::{Part, Run, Scheduled, Sweeps, is_scalar};
+use ir::sched::{Part, Run, Scheduled, SweepForm, Sweeps, is_scalar};
 use ir::visit;
 
 use crate::forward::is_scratch;
@@ -29,7 +29,9 @@ pub fn sweeps(scheduled: &mut Scheduled, planned: &Program, choice: &mut Choice)
 
 fn runs_in_sweeps(program: &Program, kernel: &Kernel) -> bool {
     let Some((Statement::Loop(l), before)) = kernel.body.split_last() else { return false };
-    l.kind == LoopKind::Parallel && before.iter().all(is_scalar) && Sweeps::of(program, &kernel.values, l).is_some()
+    l.kind == LoopKind::Parallel
+        && before.iter().all(is_scalar)
+        && Sweeps::of(program, kernel, SweepForm::Exact).is_some()
 }
 
 /// The part, with scratch of its own.

@@ -152,6 +152,8 @@ named! {
         Up = "up",
         /// The lane with a fixed index.
         Of = "idx",
+        /// The lane with the other value of the bits of a mask.
+        Across = "bfly",
     }
 }
 

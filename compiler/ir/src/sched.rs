@@ -44,7 +44,9 @@ pub use query::{
     may_repeat, prefixes_in_chunks, reduction_bytes, reductions_bytes, register_bytes, single_prefixes, tile_columns,
 };
 pub use row::{Beyond, Fill, Row, Staged};
-pub use sweeps::{Bound, Mask, ProductColumns, ProductRows, Sweep, Sweeps, Weighted, narrow};
+pub use sweeps::{
+    Bound, CommonFactor, Mask, ProductColumns, ProductRows, Rescaled, Sweep, SweepForm, Sweeps, Weighted, narrow,
+};
 pub use variant::{Axis, Count, Inner, Level, Refusal, Stage, Strategy, Tail, Variant};
 pub use verify::verify;
 

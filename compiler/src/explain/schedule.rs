@@ -4,7 +4,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::nest::{Extent, Program, Statement};
 use ir::order::{BLOCK, LANES_CHUNK, SCAN_CHUNK};
 use ir::rewrite::for_each_affine_mut;
-use ir::sched::{Part, Run, Scheduled, SweepSizes, Sweeps, is_scalar};
+use ir::sched::{Part, Run, Scheduled, SweepForm, SweepSizes, Sweeps, is_scalar};
 use ir::{Arithmetic, Size};
 
 use super::forms::forms;
@@ -63,7 +63,9 @@ impl Report {
             if runs {
                 (found, refused) = forms(part, &indices);
                 found.extend(ways(part, &known));
-                found.extend(scheduled.machine.sweeps.and_then(|sizes| sweeps(&program, part, sizes)));
+                found.extend(
+                    scheduled.machine.sweeps.and_then(|sizes| sweeps(&program, part, sizes)).into_iter().flatten(),
+                );
                 refused.extend(refusals(part));
             }
             parts.push(PartReport { kernel: of(part), part: (before, count), how, ways: found, refused, nest });
@@ -78,22 +80,34 @@ fn runs(statement: &Statement) -> bool {
     !is_scalar(statement) && !statement.dims().any(|(_, extent)| none(extent))
 }
 
-/// The sizes at which a part runs in sweeps.
-fn sweeps(program: &Program, part: &Part, sizes: SweepSizes) -> Option<String> {
+/// The number of sweeps of a part that runs in them, and the sizes at which it does.
+fn sweeps(program: &Program, part: &Part, sizes: SweepSizes) -> Option<[String; 2]> {
     let SweepSizes { fewest, widest, many, tile, .. } = sizes;
-    let (_, last) = part.root().filter(|_| part.run == Run::Sweeps)?;
-    let Statement::Loop(l) = last else { return None };
-    let sweeps = Sweeps::of(program, &part.kernel.values, l)?;
-    if sweeps.weighted.is_some() {
-        return Some(format!(
-            "{fewest} rows and more, at most {widest} indices summed over and {widest} results of a row"
-        ));
+    if part.run != Run::Sweeps {
+        return None;
     }
-    let most = sizes.again(sweeps.sweeps.len()).map_or(String::new(), |most| format!(", at most {most}"));
-    Some(format!(
+    let [exact, online] = [SweepForm::Exact, SweepForm::Online].map(|form| Sweeps::of(program, &part.kernel, form));
+    let (exact, online) = (exact?, online?);
+    let count = exact.sweeps.len();
+    if exact.weighted.is_some() {
+        let saved = if online.sweeps.len() < count {
+            format!("; `--math fast`: {}, with sums that are multiplied when a maximum grows", online.sweeps.len())
+        } else {
+            String::new()
+        };
+        let at = format!("{fewest} rows and more, at most {widest} indices summed over and {widest} results of a row");
+        return Some([format!("{}{saved}", times(count)), at]);
+    }
+    let most = sizes.again(count).map_or(String::new(), |most| format!(", at most {most}"));
+    let at = format!(
         "{fewest} rows and more; with more than {widest} indices summed over{most}, \
          {many} rows or at most {tile} columns"
-    ))
+    );
+    Some([times(count), at])
+}
+
+fn times(sweeps: usize) -> String {
+    format!("{sweeps} sweep{}", if sweeps == 1 { "" } else { "s" })
 }
 
 fn how(run: &Run) -> String {

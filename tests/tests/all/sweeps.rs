@@ -4,7 +4,7 @@
 use backends::ptx::{Facts, Math, Module, Runner, Target};
 use interp::nest::run_scheduled;
 use ir::array::Array;
-use ir::sched::{Machine, Run, Scheduled};
+use ir::sched::{Machine, Run, Scheduled, SweepForm, Sweeps};
 use ir::{Dtype, Scalar};
 use schedule::schedule;
 use tests::emulated::Emulated;
@@ -19,6 +19,15 @@ fn plain(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> T[b, s, e] {
     let p[h, i, j] = exp(score[h, i, j] - m[h, i])
     let z[h, i] = sum(p[h, i])
     let o[h, i, c] = T(sum[j](f32(T(p[h, i, j])) * f32(v[h, j, c])) / z[h, i])
+    o
+}
+@kernels(1)
+fn divided(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> T[b, s, e] {
+    let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) / sqrt(f32(d))
+    let m[h, i] = max(score[h, i])
+    let p[h, i, j] = exp(score[h, i, j] - m[h, i])
+    let z[h, i] = sum(p[h, i])
+    let o[h, i, c] = T(sum[j](f32(T(p[h, i, j] / z[h, i])) * f32(v[h, j, c])))
     o
 }
 @kernels(1)
@@ -205,4 +214,57 @@ fn exact_of(inputs: &[Array], i: usize, j: usize) -> f64 {
     let at = |array: &Array, row: usize, column: usize| number(array, row * array.shape()[2] + column);
     let products = (0..inputs[0].shape()[2]).map(|c| at(&inputs[0], i, c) * at(&inputs[1], j, c));
     products.sum::<f64>() + at(&inputs[2], j, 0)
+}
+
+/// Attention in one sweep under [`Math::Fast`]: weights that are divided before they are rounded
+/// or not at all, masks, and scores far apart, so that sums are rescaled.
+#[test]
+fn online() {
+    let [names, masks] = [["plain", "divided", "causal", "windowed"], ["", "", "j <= i", "j <= i && i - j < 40"]];
+    for (name, mask) in names.into_iter().zip(masks) {
+        let whole = scheduled(name, "bf16");
+        let sweeps = whole.parts.iter().find(|part| part.run == Run::Sweeps).expect("it runs in sweeps");
+        let count = |form| Sweeps::of(&whole.program, &sweeps.kernel, form).expect("it has them").sweeps.len();
+        assert!(count(SweepForm::Exact) > 1, "{name}");
+        assert_eq!(count(SweepForm::Online), 1, "{name}");
+        for [b, s, t, d, e] in [[1, 64, 0, 8, 8], [1, 70, 1, 40, 16], [2, 130, 129, 16, 8], [1, 65, 300, 72, 24]] {
+            let inputs = [
+                array(Dtype::Bf16, &[b, s, d], 1),
+                array(Dtype::Bf16, &[b, t, d], 2),
+                array(Dtype::Bf16, &[b, t, e], 3),
+            ];
+            let [exact, fast] = [Math::Exact, Math::Fast].map(|math| run(&whole, math, &inputs));
+            for at in 0..fast[0].len() {
+                let (row, c) = (at / e, at % e);
+                let (h, i) = (row / s, row % s);
+                let seen = |j: &usize| match mask {
+                    "" => true,
+                    "j <= i" => *j <= i,
+                    _ => *j <= i && i - *j < 40,
+                };
+                let dot = |j: usize| {
+                    let products =
+                        (0..d).map(|c| number(&inputs[0], row * d + c) * number(&inputs[1], (h * t + j) * d + c));
+                    products.sum::<f64>()
+                };
+                let scale = if matches!(name, "plain" | "divided") { (d as f64).sqrt() } else { 1.0 };
+                let scores: Vec<(usize, f64)> = (0..t).filter(seen).map(|j| (j, dot(j) / scale)).collect();
+                let most = scores.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
+                let weights =
+                    scores.iter().map(|(j, score)| ((score - most).exp(), number(&inputs[2], (h * t + j) * e + c)));
+                let (mut sum, mut result, mut magnitude) = (0.0, 0.0, 0.0);
+                for (weight, value) in weights {
+                    (sum, result, magnitude) =
+                        (sum + weight, result + weight * value, magnitude + weight * value.abs());
+                }
+                let [exact, fast] = [&exact[0], &fast[0]].map(|array| number(array, at));
+                let place = format!("{name}, {b} x {s} x {t} x {d} x {e}, {at}: {exact}, {fast}, {}", result / sum);
+                assert_eq!(exact.is_nan(), fast.is_nan(), "{place}");
+                // A weight has eight bits, and so has a result.
+                let result = result / sum;
+                let bound = magnitude / sum * 2.01 * 2f64.powi(-8) + 1e-5;
+                assert!(fast.is_nan() || t == 0 && fast == exact || (fast - result).abs() <= bound, "{place}");
+            }
+        }
+    }
 }

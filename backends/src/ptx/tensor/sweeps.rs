@@ -10,7 +10,9 @@
 
 mod elements;
 mod masks;
+mod online;
 pub(in crate::ptx) mod streamed;
+mod tiles;
 
 use std::collections::BTreeMap;
 
@@ -18,8 +20,7 @@ use ir::groups::Groups;
 use ir::merging::Merging;
 use ir::nest::{Loop, Program, Reduction, Statement, ValueId};
 use ir::order::{LANES, LANES_CHUNK};
-use ir::sabotage::{self, Bug};
-use ir::sched::{Machine, Part, Sweep, SweepSizes, Sweeps, Weighted, narrow};
+use ir::sched::{Machine, Part, Sweep, SweepForm, SweepSizes, Sweeps, Weighted, narrow};
 use ir::{Dtype, Order, Scalar, Size, visit};
 
 use super::bulk::{FactorView, IN_ROW};
@@ -33,6 +34,9 @@ use crate::ptx::fold::{Levels, MergingCode, assign, shuffled};
 use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Shuffle, Space, Special, TileFactors, TileType, Type};
 use crate::ptx::state::ExecScope;
 use crate::ptx::{Math, scalar};
+use elements::Shortcuts;
+use masks::Corners;
+use tiles::LastMatrix;
 
 /// The rows of a block, and the columns of a tile.
 const ROWS: i64 = 128;
@@ -43,8 +47,6 @@ const AT_ONCE: i64 = 64;
 const OF_WARP: i64 = 16;
 /// The stages for tiles of the right factors.
 const STAGES: i64 = 4;
-/// The elements of a row that a thread has at a time.
-const ELEMENTS: usize = AT_ONCE as usize / 4;
 /// The states of a sum whose order is free, so that additions need not wait for each other.
 const IN_ANY_ORDER: usize = 4;
 
@@ -65,18 +67,24 @@ pub(in crate::ptx) struct InSweeps<'l> {
 
 impl<'l> InSweeps<'l> {
     /// The ways to run a part in sweeps.
-    pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop, math: Math) -> Vec<InSweeps<'l>> {
+    pub(in crate::ptx) fn all(program: &Program, part: &'l Part, l: &Loop, math: Math) -> Vec<InSweeps<'l>> {
         let Some(SweepSizes { fewest, widest, .. }) = Machine::PTX.sweeps else { return vec![] };
+        let form = if math == Math::Fast { SweepForm::Online } else { SweepForm::Exact };
         let widths = (1..).map(|boxes| boxes * IN_ROW).take_while(|width| *width <= widest);
-        let all = widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width], COLUMNS));
-        let all = all.filter(|code| code.factors.iter().all(|factor| factor.deep));
-        all.map(|code| InSweeps { math, ..code }).collect()
+        let all = widths.filter_map(|width| InSweeps::of(program, part, l, [fewest, width, COLUMNS], (math, form)));
+        all.filter(|code| code.factors.iter().all(|factor| factor.deep)).collect()
     }
 
-    /// The code for tiles with this number of columns.
-    fn of(program: &Program, part: &Part, l: &'l Loop, [fewest, width]: [i64; 2], across: i64) -> Option<InSweeps<'l>> {
+    /// The code for tiles with a number of columns, which comes last.
+    fn of(
+        program: &Program,
+        part: &'l Part,
+        l: &Loop,
+        [fewest, width, across]: [i64; 3],
+        (math, form): (Math, SweepForm),
+    ) -> Option<InSweeps<'l>> {
         let values = &part.kernel.values;
-        let sweeps = Sweeps::of(program, values, l)?;
+        let sweeps = Sweeps::of(program, &part.kernel, form)?;
         let (rows, batch) = l.dims.iter().cloned().partition(|(index, _)| *index == sweeps.rows.index);
         let c = sweeps.scores;
         let groups = Groups { batch, rows, columns: c.free.clone(), inner: c.reduce.clone() };
@@ -101,7 +109,7 @@ impl<'l> InSweeps<'l> {
             matrix = Some(view);
         }
         let ty = if dtype == Dtype::F16 { TileType::F16 } else { TileType::Bf16 };
-        Some(InSweeps { groups, fewest, width, ty, math: Math::Exact, factors: [left, right], matrix, sweeps })
+        Some(InSweeps { groups, fewest, width, ty, math, factors: [left, right], matrix, sweeps })
     }
 
     /// The sizes that it is for: each at most the number next to it.
@@ -154,6 +162,13 @@ impl<'l> InSweeps<'l> {
     }
 }
 
+/// The rows of a block.
+struct BlockRows {
+    first: Reg,
+    /// Whether all of them are in bounds.
+    whole: Reg,
+}
+
 /// The rows of a thread.
 struct ThreadRow {
     number: Reg,
@@ -162,6 +177,8 @@ struct ThreadRow {
     stores: Reg,
     /// The values of the row so far.
     values: BTreeMap<ValueId, Reg>,
+    /// The values of its elements that are computed in another way.
+    shortcuts: Shortcuts,
 }
 
 /// A reduction under way.
@@ -178,7 +195,8 @@ struct Multiplying<'s, 'l> {
     code: &'s InSweeps<'l>,
     tiles: &'s Stages,
     turn: Turn,
-    /// The descriptors of the group's rows, and of the first stage.
+    /// The descriptors of the block's rows, of the group's, and of the first stage.
+    rows: Reg,
     left: Reg,
     right: Reg,
     /// The sums of both products.
@@ -234,7 +252,14 @@ impl Emitter<'_> {
             for ((index, _), digit) in code.groups.batch.iter().rev().zip(&digits[1..]) {
                 e.bind(*index, *digit);
             }
-            let first = e.b().op2(Opcode::Mul, Type::S64, digits[0], ROWS);
+            let mut first = digits[0];
+            if code.sweeps.sweeps.iter().any(|sweep| sweep.mask.as_ref().is_some_and(|mask| mask.is_nothing)) {
+                // The last rows of causal attention take longest.
+                let count = e.size(&code.sweeps.rows.count.ceil_div(&ROWS.into()));
+                let last = e.b().op2(Opcode::Sub, Type::S64, count, 1);
+                first = e.b().op2(Opcode::Sub, Type::S64, last, first);
+            }
+            let first = e.b().op2(Opcode::Mul, Type::S64, first, ROWS);
             make(e, first);
         });
     }
@@ -263,11 +288,10 @@ impl Emitter<'_> {
                 e.advance(stages, turn);
             };
             deep(e, (left, maps[0]), rows, row_turn, first);
-            for number in 1..=code.sweeps.sweeps.len() {
+            for (number, sweep) in (1..).zip(&code.sweeps.sweeps) {
                 let weighted = code.sweeps.weighted.as_ref().is_some_and(|weighted| weighted.sweep == number);
                 let matrix = matrix.as_ref().filter(|_| weighted);
-                let start = e.int(0);
-                e.counted(start, columns, COLUMNS, |e, from| {
+                e.for_each_columns(code, (sweep, first), columns, |e, from| {
                     deep(e, (right, maps[1]), tiles, turn, from);
                     let Some((matrix, map)) = matrix else { return };
                     let batch = place(e, matrix);
@@ -287,6 +311,26 @@ impl Emitter<'_> {
         });
     }
 
+    /// Emits a loop over the first columns of a sweep's tiles, but for those in which no element
+    /// has a score, if that comes to nothing.
+    fn for_each_columns(
+        &mut self,
+        code: &InSweeps<'_>,
+        (sweep, first): (&Sweep<'_>, Reg),
+        columns: Reg,
+        make: impl FnOnce(&mut Self, Reg),
+    ) {
+        let start = self.int(0);
+        self.counted(start, columns, COLUMNS, |e, from| match &sweep.mask {
+            Some(mask) if mask.is_nothing => {
+                let tile = Corners::of(e, [first, from], [ROWS, COLUMNS]);
+                let has_scores = e.has_scores(code, mask, &tile);
+                e.when(has_scores, |e| make(e, from));
+            }
+            _ => make(e, from),
+        });
+    }
+
     /// Multiplies, and runs the statements of rows, elements and results.
     fn multiply_in_sweeps(&mut self, code: &InSweeps<'_>, rows: &Stages, tiles: &Stages) {
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
@@ -299,14 +343,17 @@ impl Emitter<'_> {
         let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), OF_WARP.into(), row.into()]);
         let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
         let left = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), rows.base.into()]);
+        let rescales = code.sweeps.sweeps.iter().any(|sweep| sweep.rescaled.is_some());
+        let at_once = if rescales && code.matrix.is_some() { COLUMNS } else { AT_ONCE };
         let weights = if code.matrix.is_some() { AT_ONCE / 4 } else { 0 };
         let state = Multiplying {
             code,
             tiles,
             turn: self.first_turn(),
+            rows: self.descriptor_at(rows.base),
             left: self.descriptor_at(left),
             right: self.descriptor_at(tiles.base),
-            scores: variables(self, AT_ONCE / 2, zero),
+            scores: variables(self, at_once / 2, zero),
             results: variables(self, if code.matrix.is_some() { code.width / 2 } else { 0 }, zero),
             weights: [variables(self, weights, none), variables(self, weights, none)],
             column: self.b().op2(Opcode::Mul, Type::S64, quad, 2),
@@ -320,18 +367,19 @@ impl Emitter<'_> {
         let count = self.size(code.sweeps.rows.count);
         self.for_each_rows(code, |e, first| {
             let (mut of_thread, whole) = e.thread_rows((first, low, count), first_of_quad);
+            let rows_of_block = BlockRows { first, whole };
             let [full, free] = e.barriers(rows, row_turn);
             e.await_phase(full, row_turn.parity);
             e.row_statements(code, &mut of_thread, 0);
             for (number, sweep) in (1..).zip(&code.sweeps.sweeps) {
-                e.sweep(&state, (number, sweep), &mut of_thread, whole);
+                e.sweep(&state, (number, sweep), &mut of_thread, &rows_of_block);
                 if number == code.sweeps.sweeps.len() {
                     e.b().guarded(state.leads, |b| b.arrive(free));
                 }
                 e.row_statements(code, &mut of_thread, number);
             }
             e.advance(rows, row_turn);
-            e.results(&state, &of_thread);
+            e.results(&state, &mut of_thread);
         });
     }
 
@@ -345,7 +393,7 @@ impl Emitter<'_> {
             let number = self.b().op2(Opcode::Add, Type::S64, first, below);
             let valid = self.b().set(Comparison::Lt, Type::S64, number, count);
             let stores = self.b().op2(Opcode::And, Type::Pred, valid, first_of_quad);
-            ThreadRow { number, valid, stores, values: BTreeMap::new() }
+            ThreadRow { number, valid, stores, values: BTreeMap::new(), shortcuts: Shortcuts::new() }
         });
         (rows, whole)
     }
@@ -374,70 +422,30 @@ impl Emitter<'_> {
         state: &Multiplying<'_, '_>,
         (number, sweep): (usize, &Sweep<'_>),
         rows: &mut [ThreadRow; 2],
-        whole_rows: Reg,
+        of_block: &BlockRows,
     ) {
-        let Multiplying { code, tiles, turn, leads, .. } = state;
+        let code = state.code;
         let weighted = code.sweeps.weighted.as_ref().filter(|weighted| weighted.sweep == number);
         let running = self.begin_reductions(code, sweep);
-        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         if weighted.is_some() {
+            let zero = scalar::constant(self.b(), Scalar::F32(0.0));
             state.results.iter().for_each(|sum| self.b().assign(*sum, zero));
         }
-        let (start, end) = (self.int(0), self.size(code.sweeps.columns.count));
-        // The matrix of the half tile whose weights are still to be multiplied, and where its stage
-        // is given back. At first there is none, and the first products are overwritten.
-        let (last_matrix, last_free) = (self.b().copy(state.right), self.b().copy(tiles.barriers));
-        let free_last = Address { base: Some(last_free), offset: 0 };
-        let idle = sweep.mask.as_ref().and_then(|mask| self.comes_to_nothing(state, mask, &running, weighted, rows));
-        // The products of weights may go on while statements run.
-        let but = u32::from(weighted.is_some());
-        self.counted(start, end, COLUMNS, |e, from| {
-            let last = e.b().op2(Opcode::Add, Type::S64, from, COLUMNS);
-            let beyond = if sabotage::on(Bug::SweptBeyond) { from } else { last };
-            let whole = e.b().set(Comparison::Le, Type::S64, beyond, end);
-            let whole = e.b().op2(Opcode::And, Type::Pred, whole, whole_rows);
-            let tile = Tile { from, end, whole, idle };
-            let later = e.b().set(Comparison::Gt, Type::S64, from, 0);
-            let (columns, free) = e.full_stage(state);
-            e.advance(tiles, *turn);
-            e.start_scores(state, columns, 0);
-            if weighted.is_some() {
-                let matrix = e.b().select(Type::B64, last_matrix, columns, later);
-                e.start_results(state, (matrix, 1), state.always);
-            }
-            e.b().await_products(but);
-            e.half(state, (sweep, weighted), &running, rows, (&tile, 0));
-            let matrix = weighted.map(|_| e.full_stage(state));
-            e.start_scores(state, columns, 1);
-            if let Some((matrix, _)) = matrix {
-                e.start_results(state, (matrix, 0), later);
-            }
-            e.b().await_products(but);
-            e.b().guarded(*leads, |b| b.arrive(free));
-            if let Some((matrix, free)) = matrix {
-                let gives = e.b().op2(Opcode::And, Type::Pred, later, *leads);
-                e.b().guarded(gives, |b| b.arrive(free_last));
-                e.b().assign(last_matrix, matrix);
-                let (base, offset) = (free.base.expect("a register"), free.offset);
-                e.b().op_to(last_free, Opcode::Add, Type::S64, &[base.into(), offset.into()]);
-                e.advance(tiles, *turn);
-            }
-            e.half(state, (sweep, weighted), &running, rows, (&tile, 1));
-            e.end_chunk(&running, (from, last, end));
-        });
-        if weighted.is_some() {
-            self.start_results(state, (last_matrix, 1), state.always);
-            self.b().await_products(0);
-            self.b().guarded(*leads, |b| b.arrive(free_last));
+        if code.math == Math::Fast {
+            rows.iter_mut().for_each(|row| self.take_shortcuts(code, (&sweep.elements, weighted), row));
+        }
+        match &sweep.rescaled {
+            Some(rescaled) => self.rescaled_sweep(state, (sweep, rescaled, weighted), &running, rows, of_block),
+            None => self.tiles(state, (sweep, weighted), &running, rows, of_block),
         }
         self.end_reductions(code, running, rows);
     }
 
-    /// The states of a sweep's reductions.
+    /// The states of a sweep's reductions, but for a maximum that its sums follow.
     fn begin_reductions<'l>(&mut self, code: &InSweeps<'_>, sweep: &Sweep<'l>) -> Vec<Running<'l>> {
-        sweep
-            .reductions
-            .iter()
+        let maximum = sweep.rescaled.as_ref().map(|rescaled| rescaled.maximum);
+        let others = sweep.reductions.iter().filter(|r| maximum.is_none_or(|maximum| !std::ptr::eq(**r, maximum)));
+        others
             .map(|reduction| {
                 let merging = Merging::of(self.dtypes(), reduction);
                 let by_lanes = reduction.order == Order::Lanes && code.math == Math::Exact;
@@ -507,31 +515,36 @@ impl Emitter<'_> {
         (self.b().op2(Opcode::Add, Type::S64, *right, stage), free)
     }
 
-    /// Starts to multiply the group's rows with half of a tile's columns.
-    fn start_scores(&mut self, state: &Multiplying<'_, '_>, columns: Reg, half: i64) {
-        let by = TileFactors { ty: state.code.ty, columns: AT_ONCE };
+    /// Starts to multiply the group's rows with some of a tile's columns: those from one on, and
+    /// their number.
+    fn start_scores(&mut self, state: &Multiplying<'_, '_>, columns: Reg, [from, count]: [i64; 2]) {
+        let by = TileFactors { ty: state.code.ty, columns: count };
+        let scores = &state.scores[..count as usize / 2];
         self.b().fence_products();
         for step in 0..state.code.width / STEP {
             let (number, step) = (step * STEP / IN_ROW, step % (IN_ROW / STEP));
             let offset = number * ROWS * ROW + step * STEP * 2;
             let left = self.b().op2(Opcode::Add, Type::S64, state.left, offset / 16);
-            let right = self.b().op2(Opcode::Add, Type::S64, columns, (offset + half * AT_ONCE * ROW) / 16);
+            let right = self.b().op2(Opcode::Add, Type::S64, columns, (offset + from * ROW) / 16);
             let accumulate = if offset == 0 { state.never } else { state.always };
-            self.b().multiply_tiles((by, [false; 2]), state.scores.clone(), [left, right], accumulate);
+            self.b().multiply_tiles((by, [false; 2]), scores.to_vec(), [left, right], accumulate);
         }
         self.b().group_products();
     }
 
-    /// Starts to multiply the weights of half of a tile with the rows of the matrix.
-    fn start_results(&mut self, state: &Multiplying<'_, '_>, (matrix, half): (Reg, i64), accumulate: Reg) {
+    /// Starts to multiply the weights of halves of a tile with the rows of the matrix.
+    fn start_results(&mut self, state: &Multiplying<'_, '_>, matrix: Reg, halves: &[i64], accumulate: Reg) {
         let by = TileFactors { ty: state.code.ty, columns: state.code.width };
         self.b().fence_products();
-        let (weights, _) = state.weights[usize::from(half > 0)].as_chunks::<4>();
-        for (step, weights) in (0..).zip(weights) {
-            let offset = half * state.code.boxes() * BOX + step * STEP * ROW;
-            let right = self.b().op2(Opcode::Add, Type::S64, matrix, offset / 16);
-            let accumulate = if step == 0 { accumulate } else { state.always };
-            self.b().multiply_rows((by, true), state.results.clone(), *weights, right, accumulate);
+        let mut accumulate = accumulate;
+        for half in halves {
+            let (weights, _) = state.weights[usize::from(*half > 0)].as_chunks::<4>();
+            for (step, weights) in (0..).zip(weights) {
+                let offset = half * state.code.boxes() * BOX + step * STEP * ROW;
+                let right = self.b().op2(Opcode::Add, Type::S64, matrix, offset / 16);
+                self.b().multiply_rows((by, true), state.results.clone(), *weights, right, accumulate);
+                accumulate = state.always;
+            }
         }
         self.b().group_products();
     }

@@ -26,17 +26,30 @@
 //! A value of an element belongs to the sweep after the one whose results it needs, and is computed
 //! again in later sweeps. Reductions keep their orders, so all this changes no bit.
 
+mod online;
+
 use std::collections::BTreeSet;
 
 use crate::build::Values;
 use crate::nest::{
-    BufferId, Contraction, Extent, IndexId, Loop, LoopKind, Op, Program, Prologue, Reduction, Role, Statement,
+    BufferId, Contraction, Extent, IndexId, Kernel, Loop, LoopKind, Op, Program, Prologue, Reduction, Role, Statement,
     Subscript, ValueId,
 };
-use crate::{Affine, BinaryOp, CompareOp, Dtype, Order, Size, visit};
+use crate::{Affine, BinaryOp, CompareOp, Dtype, Order, Scalar, Size, visit};
+
+pub use online::{CommonFactor, Rescaled};
 
 /// The most sweeps, since each multiplies again.
 const MOST: usize = 3;
+
+/// Which results sweeps have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SweepForm {
+    /// The bits of the statements.
+    Exact,
+    /// Those of the [online form](Rescaled), with fewer sweeps.
+    Online,
+}
 
 /// A loop that runs in sweeps.
 pub struct Sweeps<'l> {
@@ -82,6 +95,8 @@ pub struct Sweep<'l> {
     pub reductions: Vec<&'l Reduction>,
     /// If elements take a score only where a condition holds.
     pub mask: Option<Mask<'l>>,
+    /// If its sums follow a maximum that it finds too.
+    pub rescaled: Option<Rescaled<'l>>,
 }
 
 /// A condition on a row and a column, without which an element has no use of its score. A tile in
@@ -96,6 +111,8 @@ pub struct Mask<'l> {
     pub fill: ValueId,
     /// The statements of an element without a score. No column is different from the others.
     pub elements: Vec<&'l Statement>,
+    /// Whether such an element comes to nothing in all rows.
+    pub is_nothing: bool,
 }
 
 /// A side of a comparison.
@@ -117,6 +134,8 @@ pub struct Weighted<'l> {
     pub weight: ValueId,
     /// The columns of this product.
     pub columns: ProductColumns<'l>,
+    /// A factor of the weights that is applied to the results instead.
+    pub common: Option<CommonFactor>,
     /// The statements for a result, at the end.
     pub after: Vec<&'l Statement>,
 }
@@ -138,8 +157,11 @@ fn narrow_both(values: &Values, c: &Contraction) -> Option<[ValueId; 2]> {
 }
 
 impl<'l> Sweeps<'l> {
-    /// The sweeps of a loop, if it runs in them: its products have 16-bit factors.
-    pub fn of(program: &Program, values: &Values, l: &'l Loop) -> Option<Sweeps<'l>> {
+    /// The sweeps of the last loop of a kernel, if it runs in them: its products have 16-bit
+    /// factors.
+    pub fn of(program: &Program, kernel: &'l Kernel, form: SweepForm) -> Option<Sweeps<'l>> {
+        let Some((Statement::Loop(l), outside)) = kernel.body.split_last() else { return None };
+        let values = &kernel.values;
         let row = *l.along_rows(program).last()?;
         let sized = l.dims.iter().all(|(_, extent)| extent.as_size().is_some());
         if !sized || l.body.iter().any(Statement::may_fault) {
@@ -158,6 +180,8 @@ impl<'l> Sweeps<'l> {
         let mut found = Finder {
             program,
             values,
+            form,
+            outside,
             columns: Extent::size(columns.clone()),
             indices: vec![*column],
             row,
@@ -173,7 +197,10 @@ impl<'l> Sweeps<'l> {
         before.iter().try_for_each(|statement| found.statement(statement))?;
         found.elements(&scores.epilogue, *column)?;
         after.iter().try_for_each(|statement| found.statement(statement))?;
-        let sweeps = found.sweeps()?;
+        let mut sweeps = found.sweeps()?;
+        if form == SweepForm::Online {
+            sweeps = found.together(sweeps);
+        }
         let Finder { indices, row_statements, weighted, .. } = found;
         let loads = visit::loads(&l.body);
         let apart = visit::stores(&l.body).iter().all(|b| is_scratch(program, *b) || !loads.contains(b));
@@ -201,6 +228,9 @@ fn first_product(body: &[Statement]) -> Option<(usize, &Contraction)> {
 struct Finder<'p, 'l> {
     program: &'p Program,
     values: &'p Values,
+    form: SweepForm,
+    /// The statements before the loop.
+    outside: &'l [Statement],
     columns: Extent,
     /// The indices of loops over the columns, and that of the rows.
     indices: Vec<IndexId>,
@@ -339,24 +369,21 @@ impl<'l> Finder<'_, 'l> {
         }
         self.indices.push(*column);
         self.elements(&c.left.body, *column)?;
-        let sweep = self.before(vec![weight]) + 1;
+        let common = self.common_factor(weight).filter(|_| self.form == SweepForm::Online);
+        let sweep = self.before(vec![common.map_or(weight, |common| common.without)]) + 1;
         self.ready.push((c.result, sweep));
         for statement in &c.epilogue {
             self.flat(statement, Some(*result))?;
         }
         let after = c.epilogue.iter().collect();
         let columns = ProductColumns { count: results.as_size()?, indices: vec![*result] };
-        self.weighted = Some(Weighted { sweep, product: c, weight, columns, after });
+        self.weighted = Some(Weighted { sweep, product: c, weight, columns, common, after });
         Some(())
     }
 
     /// The sweeps, each with the statements that it needs.
     fn sweeps(&self) -> Option<Vec<Sweep<'l>>> {
-        let stored = |statement: &Statement| match statement {
-            Statement::Store { buffer, .. } => !is_scratch(self.program, *buffer),
-            _ => false,
-        };
-        let of_stores = self.elements.iter().filter(|(_, s)| stored(s)).map(|(ready, _)| ready + 1);
+        let of_stores = self.elements.iter().filter(|(_, s)| self.leaves(s)).map(|(ready, _)| ready + 1);
         let of_reductions = self.reductions.iter().map(|(sweep, _)| *sweep);
         let count = of_stores.chain(of_reductions).chain(self.weighted.as_ref().map(|w| w.sweep)).max()?;
         let sweep = |number: usize| {
@@ -364,7 +391,7 @@ impl<'l> Finder<'_, 'l> {
             let reductions: Vec<_> = reductions.collect();
             let elements = self.needed(&reductions, number, None);
             let mask = self.mask(&elements, &reductions, number);
-            Sweep { elements, reductions, mask }
+            Sweep { elements, reductions, mask, rescaled: None }
         };
         (count <= MOST).then(|| (1..=count).map(sweep).collect())
     }
@@ -373,13 +400,23 @@ impl<'l> Finder<'_, 'l> {
     fn needed(&self, reductions: &[&Reduction], number: usize, known: Option<ValueId>) -> Vec<&'l Statement> {
         let mut values: BTreeSet<ValueId> = reductions.iter().flat_map(|r| r.values()).collect();
         values.extend(self.weighted.as_ref().filter(|w| w.sweep == number).map(|w| w.weight));
+        self.needed_values(values, known, |ready| ready + 1 == number)
+    }
+
+    /// The statements that some values need, and stores to arrays that are ready by then.
+    fn needed_values(
+        &self,
+        mut values: BTreeSet<ValueId>,
+        known: Option<ValueId>,
+        stores: impl Fn(usize) -> bool,
+    ) -> Vec<&'l Statement> {
         let mut scratch = BTreeSet::new();
         let mut elements = vec![];
         for (ready, statement) in self.elements.iter().rev() {
             let needed = match statement {
                 Statement::Let { value, .. } => values.contains(value) && known != Some(*value),
                 Statement::Store { buffer, .. } if is_scratch(self.program, *buffer) => scratch.contains(buffer),
-                _ => ready + 1 == number,
+                _ => stores(*ready),
             };
             if needed {
                 if let Statement::Let { op: Op::Load { buffer, .. }, .. } = statement {
@@ -413,7 +450,52 @@ impl<'l> Finder<'_, 'l> {
         });
         let mut comparisons = vec![];
         self.comparisons(elements, condition, &mut comparisons)?;
-        (even && !is_element(fill)).then_some(Mask { comparisons, masked, fill, elements: rest })
+        // The maximum of a row does not change by elements that are least of all.
+        let greatest = reductions.iter().all(|r| self.is_maximum(r) && r.values().all(|v| self.source(v) == masked));
+        let of_maxima = greatest && self.is_least(fill) && self.weighted.as_ref().is_none_or(|w| w.sweep != number);
+        let is_nothing = of_maxima && !elements.iter().any(|s| self.leaves(s));
+        (even && !is_element(fill)).then_some(Mask { comparisons, masked, fill, elements: rest, is_nothing })
+    }
+
+    /// Whether a statement stores to memory.
+    fn leaves(&self, statement: &Statement) -> bool {
+        matches!(statement, Statement::Store { buffer, .. } if !is_scratch(self.program, *buffer))
+    }
+
+    fn is_least(&self, value: ValueId) -> bool {
+        self.constant(value).is_some_and(|constant| constant == Scalar::F32(f32::NEG_INFINITY))
+    }
+
+    /// The operation of a value of an element.
+    fn element_op(&self, value: ValueId) -> Option<&'l Op> {
+        self.elements.iter().find_map(|(_, statement)| defined(statement, value))
+    }
+
+    /// A value that is a constant.
+    fn constant(&self, value: ValueId) -> Option<Scalar> {
+        let of_loop = self.row_statements.iter().chain(&self.elements).map(|(_, statement)| *statement);
+        match of_loop.chain(self.outside).find_map(|statement| defined(statement, value)) {
+            Some(Op::Constant(constant)) => Some(*constant),
+            _ => None,
+        }
+    }
+
+    /// The value in scratch.
+    fn stored(&self, of: BufferId) -> Option<ValueId> {
+        self.elements.iter().find_map(|(_, statement)| match statement {
+            Statement::Store { buffer, value, .. } if *buffer == of => Some(*value),
+            _ => None,
+        })
+    }
+
+    /// The value that was stored in scratch, if this one was loaded from there.
+    fn source(&self, value: ValueId) -> ValueId {
+        match self.element_op(value) {
+            Some(Op::Load { buffer, .. }) if is_scratch(self.program, *buffer) => {
+                self.stored(*buffer).map_or(value, |stored| self.source(stored))
+            }
+            _ => value,
+        }
     }
 
     fn is_across(&self, affine: &Affine<IndexId>) -> bool {
@@ -469,6 +551,14 @@ fn uses(statement: &Statement) -> Vec<ValueId> {
     let mut used = vec![];
     visit::for_each_use(statement, &mut |value| used.push(value));
     used
+}
+
+/// The operation of a value, if a statement defines it.
+fn defined(statement: &Statement, value: ValueId) -> Option<&Op> {
+    match statement {
+        Statement::Let { value: defined, op } if *defined == value => Some(op),
+        _ => None,
+    }
 }
 
 /// Whether a statement defines a value.

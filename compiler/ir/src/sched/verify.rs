@@ -4,8 +4,8 @@
 
 use super::form::are_legal;
 use super::{
-    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, Sweeps, Tail,
-    Tiles, Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
+    Axis, Columns, Count, InBlocks, Level, Machine, Part, Relay, Row, Run, Scans, Scheduled, Strategy, SweepForm,
+    Sweeps, Tail, Tiles, Transpose, Variant, ends_in_last_block, is_scalar, prefixes_in_chunks, single_prefixes,
 };
 use crate::leaf::Site;
 use crate::nest::{BufferId, IndexId, Loop, LoopKind, Op, Program, Reduction, Role, Statement};
@@ -112,7 +112,8 @@ impl<'s> Checker<'s> {
             }
             Run::Tiles(tiles) => self.tiles(tiles),
             Run::Sweeps => {
-                let found = Sweeps::of(self.program, &self.part.kernel.values, self.parallel()?);
+                self.parallel()?;
+                let found = Sweeps::of(self.program, &self.part.kernel, SweepForm::Exact);
                 self.hold(found.is_some(), "does not run in sweeps")
             }
         }

@@ -3,31 +3,67 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ir::Dtype;
 use ir::nest::{BufferId, Input, Op, Role, Statement, ValueId};
-use ir::sched::{Sweep, Weighted, divides};
+use ir::sched::{Mask, Sweep, Weighted, divides};
 use ir::visit;
+use ir::{BinaryOp, Dtype, Scalar};
 
-use super::{AT_ONCE, ELEMENTS, InSweeps, Multiplying, Running, ThreadRow, Tile};
+use super::masks::Corners;
+use super::{AT_ONCE, InSweeps, Multiplying, OF_WARP, Running, ThreadRow, Tile};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::fold::number;
-use crate::ptx::inst::{Comparison, Opcode, Reg, Rounding, Type};
+use crate::ptx::inst::{Comparison, Opcode, Operand, Reg, Rounding, Type};
 use crate::ptx::state::ExecScope;
+use crate::ptx::{Math, scalar};
 
 /// An element of a thread.
 #[derive(Clone)]
-struct Element {
+pub(super) struct Element {
     /// Which of the thread's rows it is in, and which of its elements there it is.
-    which: usize,
-    k: usize,
-    column: Reg,
+    pub(super) which: usize,
+    pub(super) k: usize,
+    pub(super) column: Reg,
     /// Whether it is in bounds, if that is not known.
-    inside: Option<Reg>,
+    pub(super) inside: Option<Reg>,
     score: Reg,
     /// The values of statements so far.
-    values: Vec<(ValueId, Reg)>,
-    kept: Kept,
+    pub(super) values: Vec<(ValueId, Reg)>,
+    pub(super) kept: Kept,
+}
+
+/// The elements that a thread has of some columns of a tile.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    /// The first one of the thread, and the number of all.
+    pub(super) first: Reg,
+    pub(super) count: i64,
+    /// Where columns end, if they may be beyond.
+    pub(super) end: Option<Reg>,
+}
+
+/// Another way to compute a value of an element.
+#[derive(Clone, Copy)]
+pub(super) enum Shortcut {
+    /// It is that of another one.
+    Same(ValueId),
+    /// It is the product of another one and a number.
+    Times(ValueId, Reg),
+    /// It is the exponential of another one and a number of which 2 is the base.
+    Exponential(ValueId, Reg),
+}
+
+/// A value and the shortcut to it.
+pub(super) type Shortcuts = BTreeMap<ValueId, Shortcut>;
+
+/// Those that hold where all elements have their scores.
+pub(super) fn unmasked(statements: &[&Statement], mask: Option<&Mask<'_>>) -> Shortcuts {
+    let masked = mask.map(|mask| mask.masked);
+    let score = statements.iter().find_map(|statement| match statement {
+        Statement::Let { value, op: Op::Select(_, score, _) } if Some(*value) == masked => Some(*score),
+        _ => None,
+    });
+    masked.zip(score).map(|(masked, score)| (masked, Shortcut::Same(score))).into_iter().collect()
 }
 
 /// The registers that statements of an element leave to later ones.
@@ -39,6 +75,13 @@ pub(super) struct Kept {
     unrounded: BTreeMap<Reg, Reg>,
 }
 
+impl Kept {
+    /// A value before it was rounded to 16 bits.
+    pub(super) fn unrounded(&self, rounded: Reg) -> Option<Reg> {
+        self.unrounded.get(&rounded).copied()
+    }
+}
+
 impl Element {
     fn each_register(&mut self, visit: impl FnMut(&mut Reg)) {
         let values = self.values.iter_mut().map(|(_, reg)| reg);
@@ -47,6 +90,38 @@ impl Element {
 }
 
 impl Emitter<'_> {
+    /// Finds the values that [`Math::Fast`](crate::ptx::Math::Fast) computes in another way:
+    /// quotients by a value of the row, as products, and weights without a factor that they have in
+    /// common.
+    pub(super) fn take_shortcuts(
+        &mut self,
+        code: &InSweeps<'_>,
+        (statements, weighted): (&[&Statement], Option<&Weighted<'_>>),
+        row: &mut ThreadRow,
+    ) {
+        let common = weighted.and_then(|weighted| weighted.common);
+        row.shortcuts = common.iter().map(|common| (common.with, Shortcut::Same(common.without))).collect();
+        self.enter_row(code, row);
+        let mut inverses: BTreeMap<ValueId, Reg> = BTreeMap::new();
+        let mut own = BTreeSet::from([code.sweeps.scores.result]);
+        own.extend(weighted.map(|weighted| weighted.product.result));
+        statements.iter().for_each(|s| visit::for_each_definition(s, &mut |value| _ = own.insert(value)));
+        for statement in statements {
+            if let Statement::Let { value, op: Op::Binary(BinaryOp::Div, a, by) } = statement
+                && self.dtype(*value) == Dtype::F32
+                && !own.contains(by)
+                && !row.shortcuts.contains_key(value)
+            {
+                let inverse = inverses.get(by).copied().unwrap_or_else(|| {
+                    let (one, by) = (scalar::constant(self.b(), Scalar::F32(1.0)), self.value(*by));
+                    scalar::binary(self.b(), BinaryOp::Div, Dtype::F32, one, by)
+                });
+                inverses.insert(*by, inverse);
+                row.shortcuts.insert(*value, Shortcut::Times(*a, inverse));
+            }
+        }
+    }
+
     /// Runs the statements of the thread's elements in half of a tile.
     pub(super) fn half(
         &mut self,
@@ -57,16 +132,25 @@ impl Emitter<'_> {
         (tile, half): (&Tile, i64),
     ) {
         let first = self.b().op2(Opcode::Add, Type::S64, tile.from, half * AT_ONCE);
+        let corners = what.0.mask.as_ref().map(|mask| {
+            let row = self.b().op2(Opcode::Sub, Type::S64, rows[0].number, state.row);
+            (mask, Corners::of(self, [row, first], [OF_WARP, AT_ONCE]))
+        });
         let run = |e: &mut Self| {
+            let plain = e.is_plain(state.code, tile.whole, corners.as_ref());
             let first = e.b().op2(Opcode::Add, Type::S64, first, state.column);
+            let all = Columns { first, count: AT_ONCE, end: None };
+            let some = Columns { end: Some(tile.end), ..all };
+            let known = unmasked(&what.0.elements, what.0.mask.as_ref());
             e.either(
-                tile.whole,
-                |e| e.half_in_bounds(state, what, running, rows, (first, half, None)),
-                |e| e.half_in_bounds(state, what, running, rows, (first, half, Some(tile.end))),
+                plain,
+                |e| e.half_of(state, what, running, rows, (all, half, &known)),
+                |e| e.half_of(state, what, running, rows, (some, half, &Shortcuts::new())),
             );
         };
-        let (Some(idle), Some(mask)) = (tile.idle, &what.0.mask) else { return run(self) };
-        let masked = self.is_masked(state, mask, first, &rows[0]);
+        let (Some(idle), Some((mask, corners))) = (tile.idle, &corners) else { return run(self) };
+        let has_scores = self.has_scores(state.code, mask, corners);
+        let masked = self.b().op(Opcode::Not, Type::Pred, &[has_scores.into()]);
         let skips = self.b().op2(Opcode::And, Type::Pred, masked, idle);
         self.either(
             skips,
@@ -78,45 +162,59 @@ impl Emitter<'_> {
         );
     }
 
+    /// Whether a tile has all its elements, with their scores.
+    pub(super) fn is_plain(&mut self, code: &InSweeps<'_>, whole: Reg, mask: Option<&(&Mask<'_>, Corners)>) -> Reg {
+        let Some((mask, corners)) = mask else { return whole };
+        let unmasked = self.is_unmasked(code, mask, corners);
+        self.b().op2(Opcode::And, Type::Pred, whole, unmasked)
+    }
+
+    /// The elements of a thread in some columns.
+    pub(super) fn elements_of(&mut self, state: &Multiplying<'_, '_>, of: Columns) -> Vec<Element> {
+        let in_row = of.count / 4;
+        let columns: Vec<(Reg, Option<Reg>)> = (0..in_row)
+            .map(|k| {
+                let column = self.b().op2(Opcode::Add, Type::S64, of.first, k / 2 * 8 + k % 2);
+                (column, of.end.map(|end| self.b().set(Comparison::Lt, Type::S64, column, end)))
+            })
+            .collect();
+        let elements = [0, 1].into_iter().flat_map(|which| (0..in_row as usize).map(move |k| (which, k)));
+        elements
+            .map(|(which, k)| {
+                let (column, inside) = columns[k];
+                let score = state.scores[k / 2 * 4 + which * 2 + k % 2];
+                Element { which, k, column, inside, score, values: vec![], kept: Kept::default() }
+            })
+            .collect()
+    }
+
     /// The same, with columns only up to an end, if there is one.
-    fn half_in_bounds(
+    fn half_of(
         &mut self,
         state: &Multiplying<'_, '_>,
         (sweep, weighted): (&Sweep<'_>, Option<&Weighted<'_>>),
         running: &[Running<'_>],
         rows: &[ThreadRow; 2],
-        (first, half, end): (Reg, i64, Option<Reg>),
+        (columns, half, known): (Columns, i64, &Shortcuts),
     ) {
         let code = state.code;
-        let columns: Vec<(Reg, Option<Reg>)> = (0..ELEMENTS as i64)
-            .map(|k| {
-                let column = self.b().op2(Opcode::Add, Type::S64, first, k / 2 * 8 + k % 2);
-                (column, end.map(|end| self.b().set(Comparison::Lt, Type::S64, column, end)))
-            })
-            .collect();
-        let elements: Vec<Element> = (0..rows.len() * ELEMENTS)
-            .map(|number| {
-                let (which, k) = (number / ELEMENTS, number % ELEMENTS);
-                let (column, inside) = columns[k];
-                let score = state.scores[k / 2 * 4 + which * 2 + k % 2];
-                Element { which, k, column, inside, score, values: vec![], kept: Kept::default() }
-            })
-            .collect();
-        let (elements, rest) = self.divide_first(code, (sweep, weighted), rows, elements);
+        let elements = self.elements_of(state, columns);
+        let in_row = elements.len() / rows.len();
+        let (elements, rest) = self.divide_first(code, (sweep, weighted), (rows, known), elements);
         let mut weights = [vec![], vec![]];
         for mut element in elements {
             let Element { which, k, column, inside, .. } = element;
-            self.run_element(code, &rows[which], &mut element, rest);
+            self.run_element(code, &rows[which], &mut element, (rest, known));
             for Running { reduction, merging, states, .. } in running {
                 let inputs = &reduction.inputs;
                 let one: Vec<Reg> = inputs.iter().map(|input| self.input(*input, column)).collect();
                 let lanes = &states[which];
-                let lane = &lanes[(half as usize * ELEMENTS + k) % lanes.len()];
+                let lane = &lanes[(half as usize * in_row + k) % lanes.len()];
                 self.add_where(*merging, inside, lane, &one);
             }
             let Some(weighted) = weighted else { continue };
             let weight = self.value(weighted.weight);
-            weights[which].push((weight, element.kept.unrounded.get(&weight).copied(), inside));
+            weights[which].push((weight, element.kept.unrounded(weight), inside));
         }
         for (which, weights) in weights.iter().enumerate() {
             for (k, pair) in weights.chunks(2).enumerate() {
@@ -127,7 +225,7 @@ impl Emitter<'_> {
     }
 
     /// Packs two weights, given also before they were rounded, if they are in bounds.
-    fn pack(&mut self, code: &InSweeps<'_>, to: Reg, pair: [(Reg, Option<Reg>, Option<Reg>); 2]) {
+    pub(super) fn pack(&mut self, code: &InSweeps<'_>, to: Reg, pair: [(Reg, Option<Reg>, Option<Reg>); 2]) {
         let in_bounds =
             |e: &mut Self, ty, reg, inside: Option<Reg>| inside.map_or(reg, |inside| e.b().select(ty, reg, 0, inside));
         if let [(_, Some(low), inside_low), (_, Some(high), inside_high)] = pair {
@@ -149,12 +247,13 @@ impl Emitter<'_> {
         &mut self,
         code: &InSweeps<'_>,
         (sweep, weighted): (&'w Sweep<'_>, Option<&Weighted<'_>>),
-        rows: &[ThreadRow; 2],
+        (rows, known): (&[ThreadRow; 2], &Shortcuts),
         elements: Vec<Element>,
     ) -> (Vec<Element>, &'w [&'w Statement]) {
         let all = sweep.elements.as_slice();
         let copied = |statement: &Statement| vec![statement.clone()];
-        let last = all.iter().rposition(|s| divides(self.program, &copied(s), &|v| self.dtype(v)));
+        let short = |s: &Statement| matches!(s, Statement::Let { value, .. } if rows[0].shortcuts.contains_key(value));
+        let last = all.iter().rposition(|s| !short(s) && divides(self.program, &copied(s), &|v| self.dtype(v)));
         let (first, rest) = all.split_at(last.map_or(0, |last| last + 1));
         let repeats = first.iter().all(|statement| match statement {
             Statement::Let { op: Op::Load { buffer, .. }, .. } | Statement::Store { buffer, .. } => {
@@ -172,7 +271,7 @@ impl Emitter<'_> {
         let mut made = vec![];
         let run = |e: &mut Self, element: &Element| {
             let mut element = element.clone();
-            e.run_element(code, &rows[element.which], &mut element, first);
+            e.run_element(code, &rows[element.which], &mut element, (first, known));
             let define = |s: &&Statement| if let Statement::Let { value, .. } = s { Some(*value) } else { None };
             let kept = first.iter().filter_map(define).filter(|value| used.contains(value));
             element.values = kept.map(|value| (value, e.value(value))).collect();
@@ -199,13 +298,20 @@ impl Emitter<'_> {
     }
 
     /// Runs statements of an element.
-    fn run_element(&mut self, code: &InSweeps<'_>, row: &ThreadRow, element: &mut Element, statements: &[&Statement]) {
+    pub(super) fn run_element(
+        &mut self,
+        code: &InSweeps<'_>,
+        row: &ThreadRow,
+        element: &mut Element,
+        (statements, known): (&[&Statement], &Shortcuts),
+    ) {
+        let shortcuts: Shortcuts = row.shortcuts.iter().chain(known).map(|(value, way)| (*value, *way)).collect();
         self.enter_row(code, row);
         code.sweeps.columns.indices.iter().for_each(|index| self.bind(*index, element.column));
         self.define(code.sweeps.scores.result, element.score);
         element.values.iter().for_each(|(value, reg)| self.define(*value, *reg));
         let valid = element.inside.map(|inside| self.b().op2(Opcode::And, Type::Pred, inside, row.valid));
-        self.element(statements, &mut element.kept, valid);
+        self.element((statements, &shortcuts), &mut element.kept, valid);
     }
 
     /// The input of a reduction, as part of a state.
@@ -218,7 +324,12 @@ impl Emitter<'_> {
     }
 
     /// Runs statements of an element. Its scratch stays in registers.
-    pub(super) fn element(&mut self, statements: &[&Statement], kept: &mut Kept, valid: Option<Reg>) {
+    pub(super) fn element(
+        &mut self,
+        (statements, shortcuts): (&[&Statement], &Shortcuts),
+        kept: &mut Kept,
+        valid: Option<Reg>,
+    ) {
         let program = self.program;
         let is_scratch = |buffer: &BufferId| program.buffers[*buffer].role == Role::Scratch;
         for statement in statements {
@@ -230,6 +341,11 @@ impl Emitter<'_> {
                 }
                 Statement::Store { buffer, value, .. } if is_scratch(buffer) => {
                     kept.scratch.insert(*buffer, self.value(*value));
+                    continue;
+                }
+                Statement::Let { value, .. } if shortcuts.contains_key(value) => {
+                    let reg = self.short(shortcuts[value]);
+                    self.define(*value, reg);
                     continue;
                 }
                 _ => {}
@@ -247,10 +363,41 @@ impl Emitter<'_> {
         }
     }
 
+    fn short(&mut self, way: Shortcut) -> Reg {
+        match way {
+            Shortcut::Same(other) => self.value(other),
+            Shortcut::Times(other, number) => {
+                let other = self.value(other);
+                self.b().op2(Opcode::MulRn, Type::F32, other, number)
+            }
+            Shortcut::Exponential(other, number) => {
+                let log2_e = Operand::F32(std::f32::consts::LOG2_E.to_bits());
+                let other = self.value(other);
+                let power = self.b().op(Opcode::FmaRn, Type::F32, &[other.into(), log2_e, number.into()]);
+                self.b().op(Opcode::Exp2Near, Type::F32, &[power.into()])
+            }
+        }
+    }
+
     /// Runs the statements of the second product's results.
-    pub(super) fn results(&mut self, state: &Multiplying<'_, '_>, rows: &[ThreadRow; 2]) {
+    pub(super) fn results(&mut self, state: &Multiplying<'_, '_>, rows: &mut [ThreadRow; 2]) {
         let code = state.code;
-        let Some(Weighted { product, columns, after, .. }) = &code.sweeps.weighted else { return };
+        let Some(weighted @ Weighted { product, columns, common, after, .. }) = &code.sweeps.weighted else { return };
+        if code.math == Math::Fast {
+            rows.iter_mut().for_each(|row| self.take_shortcuts(code, (after, Some(weighted)), row));
+        }
+        // A factor of all weights.
+        let factors = common.map(|common| {
+            rows.each_ref().map(|row| {
+                self.enter_row(code, row);
+                let factor = self.value(common.factor);
+                if common.op == BinaryOp::Mul {
+                    return factor;
+                }
+                let one = scalar::constant(self.b(), Scalar::F32(1.0));
+                scalar::binary(self.b(), BinaryOp::Div, Dtype::F32, one, factor)
+            })
+        });
         let end = self.size(columns.count);
         for k in 0..code.width / 4 {
             let column = self.b().op2(Opcode::Add, Type::S64, state.column, k / 2 * 8 + k % 2);
@@ -258,9 +405,11 @@ impl Emitter<'_> {
             for (which, row) in rows.iter().enumerate() {
                 self.enter_row(code, row);
                 columns.indices.iter().for_each(|index| self.bind(*index, column));
-                self.define(product.result, state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2]);
+                let sum = state.results[k as usize / 2 * 4 + which * 2 + k as usize % 2];
+                let result = factors.map_or(sum, |factors| self.b().op2(Opcode::MulRn, Type::F32, sum, factors[which]));
+                self.define(product.result, result);
                 let valid = self.b().op2(Opcode::And, Type::Pred, inside, row.valid);
-                self.element(after, &mut Kept::default(), Some(valid));
+                self.element((after, &row.shortcuts), &mut Kept::default(), Some(valid));
             }
         }
     }

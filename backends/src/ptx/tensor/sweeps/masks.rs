@@ -8,16 +8,25 @@ use ir::sched::{Bound, Mask, Weighted};
 use ir::{Affine, CompareOp};
 
 use super::elements::Kept;
-use super::{AT_ONCE, Multiplying, OF_WARP, Running, ThreadRow};
+use super::{InSweeps, Multiplying, Running, ThreadRow};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::fold::MergingCode;
 use crate::ptx::inst::{Class, Comparison, Opcode, Reg, Rounding, Type};
 
 /// The corners of a tile of elements: its first and last row and column.
-struct Corners {
+pub(super) struct Corners {
     rows: [Reg; 2],
     columns: [Reg; 2],
+}
+
+impl Corners {
+    /// Those of a tile with a first row and column, and some of each.
+    pub(super) fn of(e: &mut Emitter<'_>, [row, column]: [Reg; 2], [rows, columns]: [i64; 2]) -> Corners {
+        let [last_row, last_column] =
+            [(row, rows), (column, columns)].map(|(first, count)| e.b().op2(Opcode::Add, Type::S64, first, count - 1));
+        Corners { rows: [row, last_row], columns: [column, last_column] }
+    }
 }
 
 impl Emitter<'_> {
@@ -36,7 +45,7 @@ impl Emitter<'_> {
             self.enter_row(state.code, row);
             let fill = self.value(mask.fill);
             self.define(mask.masked, fill);
-            self.element(&mask.elements, &mut Kept::default(), None);
+            self.element((&mask.elements, &row.shortcuts), &mut Kept::default(), None);
             let mut counts = vec![];
             for Running { reduction, merging, .. } in running {
                 let [input] = reduction.inputs.as_slice() else { return None };
@@ -65,50 +74,55 @@ impl Emitter<'_> {
         Some(self.b().op(Opcode::Not, Type::Pred, &[something.into()]))
     }
 
-    /// Whether all elements of the warp are masked, from a column on.
-    pub(super) fn is_masked(
-        &mut self,
-        state: &Multiplying<'_, '_>,
-        mask: &Mask<'_>,
-        column: Reg,
-        row: &ThreadRow,
-    ) -> Reg {
-        let first = self.b().op2(Opcode::Sub, Type::S64, row.number, state.row);
-        let last = self.b().op2(Opcode::Add, Type::S64, first, OF_WARP - 1);
-        let last_column = self.b().op2(Opcode::Add, Type::S64, column, AT_ONCE - 1);
-        let corners = Corners { rows: [first, last], columns: [column, last_column] };
-        let mut masked = state.never;
+    /// Whether some element of a tile may have its score: `false` only if none has.
+    pub(super) fn has_scores(&mut self, code: &InSweeps<'_>, mask: &Mask<'_>, tile: &Corners) -> Reg {
+        self.comparisons(code, mask, tile, true)
+    }
+
+    /// Whether all elements of a tile have their scores.
+    pub(super) fn is_unmasked(&mut self, code: &InSweeps<'_>, mask: &Mask<'_>, tile: &Corners) -> Reg {
+        self.comparisons(code, mask, tile, false)
+    }
+
+    /// Whether each comparison may hold somewhere in a tile, or holds everywhere.
+    fn comparisons(&mut self, code: &InSweeps<'_>, mask: &Mask<'_>, tile: &Corners, somewhere: bool) -> Reg {
+        let none = self.b().mov(Type::B32, 0);
+        let mut all = self.b().set(Comparison::Eq, Type::B32, none, 0);
         for (op, left, right) in &mask.comparisons {
-            // The sides are as close to the comparison as they come.
-            let (most, never) = match op {
-                CompareOp::Lt => (false, Comparison::Ge),
-                CompareOp::Le => (false, Comparison::Gt),
-                CompareOp::Gt => (true, Comparison::Le),
-                CompareOp::Ge => (true, Comparison::Lt),
+            // Whether the left side should be large.
+            let (large, holds) = match op {
+                CompareOp::Lt => (false, Comparison::Lt),
+                CompareOp::Le => (false, Comparison::Le),
+                CompareOp::Gt => (true, Comparison::Gt),
+                CompareOp::Ge => (true, Comparison::Ge),
                 CompareOp::Eq | CompareOp::Ne => continue,
             };
-            let left = self.extreme(state, *left, &corners, most);
-            let right = self.extreme(state, *right, &corners, !most);
-            let never = self.b().set(never, Type::S64, left, right);
-            masked = self.b().op2(Opcode::Or, Type::Pred, masked, never);
+            // A value of the row is not known to those who copy.
+            if somewhere && mask.is_nothing && [left, right].iter().any(|side| matches!(side, Bound::Value(_))) {
+                continue;
+            }
+            let left = self.extreme(code, *left, tile, large == somewhere);
+            let right = self.extreme(code, *right, tile, large != somewhere);
+            let holds = self.b().set(holds, Type::S64, left, right);
+            all = self.b().op2(Opcode::And, Type::Pred, all, holds);
         }
-        masked
+        all
     }
 
     /// The greatest value of a side in a tile, or the least.
-    fn extreme(&mut self, state: &Multiplying<'_, '_>, bound: Bound<'_>, corners: &Corners, most: bool) -> Reg {
+    fn extreme(&mut self, code: &InSweeps<'_>, bound: Bound<'_>, tile: &Corners, most: bool) -> Reg {
         let affine = match bound {
             Bound::Affine(affine) => affine,
             Bound::Value(value) => return self.value(value),
         };
-        let sweeps = &state.code.sweeps;
+        let sweeps = &code.sweeps;
         let corner = |affine: &Affine<IndexId>, index: IndexId, [first, last]: [Reg; 2]| {
             let grows = affine.coefficient(index).as_constant().is_some_and(|by| by > 0);
             if grows == most { last } else { first }
         };
-        self.bind(sweeps.rows.index, corner(affine, sweeps.rows.index, corners.rows));
+        self.bind(sweeps.rows.index, corner(affine, sweeps.rows.index, tile.rows));
         for index in &sweeps.columns.indices {
-            self.bind(*index, corner(affine, *index, corners.columns));
+            self.bind(*index, corner(affine, *index, tile.columns));
         }
         self.affine(affine)
     }

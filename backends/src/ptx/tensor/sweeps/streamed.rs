@@ -4,7 +4,7 @@
 //! these are complete, 64 columns at a time. There is one block for each multiprocessor, so copies
 //! for the next tile arrive meanwhile.
 
-use ir::sched::{Machine, Part, Sweep, SweepSizes};
+use ir::sched::{Machine, Part, Sweep, SweepForm, SweepSizes};
 use ir::{Order, Scalar, Size};
 
 use super::super::bulk::{FactorView, IN_ROW, MEMORY};
@@ -47,11 +47,11 @@ struct Sums<'s> {
 
 impl<'l> Streamed<'l> {
     /// The ways to run a part in such sweeps.
-    pub(in crate::ptx) fn all(program: &Program, part: &Part, l: &'l Loop, math: Math) -> Vec<Streamed<'l>> {
+    pub(in crate::ptx) fn all(program: &Program, part: &'l Part, l: &Loop, math: Math) -> Vec<Streamed<'l>> {
         let Some(sizes) = Machine::PTX.sweeps else { return vec![] };
         let of = |columns: i64, most: Option<i64>| {
-            let code = InSweeps::of(program, part, l, [sizes.fewest, IN_ROW], columns)?;
-            let code = Some(InSweeps { math, ..code }).filter(|code| code.sweeps.weighted.is_none())?;
+            let code = InSweeps::of(program, part, l, [sizes.fewest, IN_ROW, columns], (math, SweepForm::Exact))?;
+            let code = Some(code).filter(|code| code.sweeps.weighted.is_none())?;
             Some(Streamed { code, columns, most, sizes })
         };
         let Some(narrow) = of(COLUMNS, None) else { return vec![] };
@@ -217,6 +217,7 @@ impl Emitter<'_> {
                 code,
                 tiles: stages,
                 turn: sums.turn,
+                rows: sums.tiles[0],
                 left: sums.tiles[0],
                 right: sums.tiles[1],
                 scores: scores.to_vec(),
