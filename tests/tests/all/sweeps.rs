@@ -31,6 +31,18 @@ fn divided(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> T[b, s, e] {
     o
 }
 @kernels(1)
+fn lifted(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> (T[b, s, e], f32[b, s], i64[b, s], f32[b, s]) {
+    let score[h, i, j] = sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) / sqrt(f32(d))
+    let m[h, i] = max(score[h, i])
+    let total[h, i] = sum(score[h, i])
+    let at[h, i] = argmin(score[h, i])
+    let p[h, i, j] = exp((score[h, i, j] - m[h, i]) * 0.5)
+    let z[h, i] = sum(p[h, i])
+    let o[h, i, c] = T(sum[j](f32(T(score[h, i, j])) * f32(v[h, j, c])))
+    let height[h, i] = m[h, i] + 2 * log(z[h, i])
+    (o, total, at, height)
+}
+@kernels(1)
 fn causal(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s, e] {
     let score[h < b, i < s, j < t] = if j <= i then sum[c](f32(q[h, i, c]) * f32(k[h, j, c])) else -inf
     let m[h, i] = max(score[h, i])
@@ -205,6 +217,7 @@ fn number(array: &Array, at: usize) -> f64 {
     match array.get(at) {
         Some(Scalar::Bf16(x)) => x.to_f64(),
         Some(Scalar::F32(x)) => x.into(),
+        Some(Scalar::I64(x)) => x as f64,
         _ => panic!("an element of these types"),
     }
 }
@@ -265,6 +278,24 @@ fn online() {
                 let bound = magnitude / sum * 2.01 * 2f64.powi(-8) + 1e-5;
                 assert!(fast.is_nan() || t == 0 && fast == exact || (fast - result).abs() <= bound, "{place}");
             }
+        }
+    }
+}
+
+/// Only the sums that are proportional to the exponentials are multiplied when a maximum grows.
+#[test]
+fn online_beside_others() {
+    let whole = scheduled("lifted", "bf16");
+    let sweeps = whole.parts.iter().find(|part| part.run == Run::Sweeps).expect("it runs in sweeps");
+    let online = Sweeps::of(&whole.program, &sweeps.kernel, SweepForm::Online).expect("it has them");
+    assert_eq!(online.sweeps.len(), 1);
+    let inputs = [[1, 65, 72], [1, 300, 72], [1, 300, 24]].map(|shape| array(Dtype::Bf16, &shape, shape[2]));
+    let [exact, fast] = [Math::Exact, Math::Fast].map(|math| run(&whole, math, &inputs));
+    for (which, (exact, fast)) in exact.iter().zip(&fast).enumerate() {
+        let all: Vec<[f64; 2]> = (0..exact.len()).map(|at| [exact, fast].map(|array| number(array, at))).collect();
+        let most = all.iter().map(|[exact, _]| exact.abs()).fold(0.0, f64::max);
+        for [exact, fast] in all {
+            assert!((exact - fast).abs() <= most * 2f64.powi(-7), "{which}: {exact}, {fast}");
         }
     }
 }

@@ -107,8 +107,8 @@ impl Emitter<'_> {
             let factor = self.exponential_of(code, rescaled, row, [maximum.base, maximum.all]);
             let one = scalar::constant(self.b(), Scalar::F32(1.0));
             let factor = self.b().select(Type::F32, factor, one, some);
-            self.rescale_sums(running, which, factor);
-            if weighted.is_some() {
+            self.rescale_sums(rescaled, running, which, factor);
+            if rescaled.results {
                 self.rescale_results(state, which, factor);
             }
             row.values.insert(result, maximum.all);
@@ -130,9 +130,10 @@ impl Emitter<'_> {
         self.value(rescaled.exponential)
     }
 
-    /// Multiplies the sums of a row.
-    fn rescale_sums(&mut self, running: &[Running<'_>], which: usize, factor: Reg) {
-        for sum in running.iter().flat_map(|running| running.states[which].iter().flatten()) {
+    /// Multiplies the sums of a row that are proportional to the exponential.
+    fn rescale_sums(&mut self, rescaled: &Rescaled<'_>, running: &[Running<'_>], which: usize, factor: Reg) {
+        let is_sum = |running: &&Running<'_>| rescaled.sums.iter().any(|sum| std::ptr::eq(*sum, running.reduction));
+        for sum in running.iter().filter(is_sum).flat_map(|running| running.states[which].iter().flatten()) {
             self.b().op_to(*sum, Opcode::MulRn, Type::F32, &[(*sum).into(), factor.into()]);
         }
     }
@@ -185,7 +186,7 @@ impl Emitter<'_> {
             bases.push(base);
         }
         self.when(rescales, |e| {
-            (0..rows.len()).for_each(|which| e.rescale_sums(running, which, maxima[which].factor));
+            (0..rows.len()).for_each(|which| e.rescale_sums(rescaled, running, which, maxima[which].factor));
         });
         let ways: Vec<Shortcuts> = bases.iter().map(|base| self.short_exponential(rescaled, &rest, *base)).collect();
         let mut weights = [vec![], vec![]];
@@ -210,9 +211,11 @@ impl Emitter<'_> {
         let first = self.b().op(Opcode::Not, Type::Pred, &[later.into()]);
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         self.when(first, |e| state.results.iter().for_each(|sum| e.b().assign(*sum, zero)));
-        self.when(rescales, |e| {
-            (0..rows.len()).for_each(|which| e.rescale_results(state, which, maxima[which].factor));
-        });
+        if rescaled.results {
+            self.when(rescales, |e| {
+                (0..rows.len()).for_each(|which| e.rescale_results(state, which, maxima[which].factor));
+            });
+        }
         let all: Vec<Reg> = state.weights.concat();
         for (which, weights) in weights.iter().enumerate() {
             for (k, pair) in weights.chunks(2).enumerate() {

@@ -25,8 +25,12 @@ pub struct Rescaled<'l> {
     pub difference: ValueId,
     /// The statements from there to the exponential.
     pub scale: Vec<&'l Statement>,
-    /// The exponential: all sums are proportional to it.
+    /// The exponential.
     pub exponential: ValueId,
+    /// The sums that are proportional to it.
+    pub sums: Vec<&'l Reduction>,
+    /// Whether the results of the second product are so too.
+    pub results: bool,
 }
 
 impl Rescaled<'_> {
@@ -105,6 +109,8 @@ impl<'l> Finder<'_, 'l> {
         });
         let Some((number, (maximum, found))) = found else { return exact };
         let Some((difference, exponential)) = found.difference.zip(found.exponential) else { return exact };
+        let sums = exact[number].reductions.clone();
+        let results = self.weighted.as_ref().is_some_and(|weighted| weighted.sweep == number + 1);
         // Those after the first of the two are one sweep earlier now.
         let earlier = |sweep: &mut usize| *sweep -= usize::from(*sweep > number);
         self.ready.iter_mut().for_each(|(_, sweep)| earlier(sweep));
@@ -123,7 +129,8 @@ impl<'l> Finder<'_, 'l> {
             let stores = sweep.elements.iter().any(|statement| self.leaves(statement));
             mask.is_nothing = all && !stores && self.is_least(mask.fill) && found.scale.len() == 1;
         }
-        sweep.rescaled = Some(Rescaled { maximum, before, difference, scale: found.scale, exponential });
+        let scale = found.scale;
+        sweep.rescaled = Some(Rescaled { maximum, before, difference, scale, exponential, sums, results });
         sweeps
     }
 
