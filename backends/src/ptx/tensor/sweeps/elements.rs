@@ -188,7 +188,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// The same, with columns only up to an end, if there is one.
+    /// The same, where it is known which elements it has.
     fn half_of(
         &mut self,
         state: &Multiplying<'_, '_>,

@@ -97,10 +97,6 @@ impl Emitter<'_> {
                 CompareOp::Ge => (true, Comparison::Ge),
                 CompareOp::Eq | CompareOp::Ne => continue,
             };
-            // A value of the row is not known to those who copy.
-            if somewhere && mask.is_nothing && [left, right].iter().any(|side| matches!(side, Bound::Value(_))) {
-                continue;
-            }
             let left = self.extreme(code, *left, tile, large == somewhere);
             let right = self.extreme(code, *right, tile, large != somewhere);
             let holds = self.b().set(holds, Type::S64, left, right);
