@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use backends::ptx::{self, Target};
+use backends::ptx::{self, Math, Target};
 use compiler::pipeline::Options;
 use ir::checked::Checked;
 
@@ -119,14 +119,14 @@ fn kernels() -> Vec<Kernel> {
     kernels
 }
 
-/// The kernels of a function: the name and the rest of the text of each, the targets that have it,
-/// and how their modules begin.
+/// The kernels of a function, and those that are different under fast math: the name and the rest of
+/// the text of each, the targets that have it, and how their modules begin.
 fn kernels_of(checked: &Checked) -> BTreeMap<(String, String), BTreeMap<Target, String>> {
     let compiled = compiler::pipeline::compile(checked, &Options::default()).expect("programs of ours compile");
     let scheduled = schedule::schedule(&compiled.program, schedule::Machine::PTX).expect("programs of ours compile");
-    let module = ptx::Module::compile(&scheduled).expect("programs of ours compile");
-    let mut kernels: BTreeMap<_, BTreeMap<Target, String>> = BTreeMap::new();
-    for target in TARGETS {
+    let mut kernels: BTreeMap<(String, String), BTreeMap<Target, String>> = BTreeMap::new();
+    for (math, target) in [Math::Exact, Math::Fast].into_iter().flat_map(|math| TARGETS.map(|target| (math, target))) {
+        let module = ptx::Module::compile_with(&scheduled, math).expect("programs of ours compile");
         let text = module.text(target);
         let mut parts = text.split(ENTRY);
         let head = parts.next().unwrap_or_default();
@@ -134,7 +134,11 @@ fn kernels_of(checked: &Checked) -> BTreeMap<(String, String), BTreeMap<Target, 
         for kernel in parts {
             let (name, rest) = kernel.split_once('(').expect("a kernel has parameters");
             assert!(names.insert(name), "two kernels {name} in {}", checked.name);
-            let targets = kernels.entry((name.to_owned(), rest.to_owned())).or_default();
+            let mut key = (name.to_owned(), rest.to_owned());
+            if math == Math::Fast && !kernels.contains_key(&key) {
+                key.0 += " fast";
+            }
+            let targets = kernels.entry(key).or_default();
             targets.insert(target, head.to_owned());
         }
     }

@@ -128,6 +128,16 @@ impl Client {
         }
     }
 
+    /// The diagnostics of a version of a text.
+    pub fn diagnostics_of(&mut self, uri: &str, version: i64) -> Value {
+        loop {
+            let params = self.receive()["params"].clone();
+            if params["uri"] == uri && params["version"] == version {
+                return params["diagnostics"].clone();
+            }
+        }
+    }
+
     /// Waits for the end of the server, which has been asked for; its exit code.
     pub fn ended(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
