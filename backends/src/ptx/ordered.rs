@@ -122,7 +122,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Defines the results of a branch of which both sides have run.
+    /// Defines the results of a branch after both sides have run.
     fn choose_results(&mut self, condition: ValueId, results: &[(ValueId, ValueId, ValueId)]) {
         let condition = self.value(condition);
         for (value, then, otherwise) in results {

@@ -4,11 +4,11 @@
 use backends::ptx::{Facts, Math, Module, Runner, Target};
 use interp::nest::run_scheduled;
 use ir::array::Array;
-use ir::sched::{Machine, Run, Scheduled};
+use ir::sched::{Run, Scheduled};
 use ir::{Dtype, Scalar};
-use schedule::schedule;
 use tests::emulated::Emulated;
-use tests::engines::compile_in;
+
+use super::sweeps::{in_parts, scheduled_of};
 
 /// Functions of `x`, `e` and `bias`. `T` is the type of factors.
 const PROGRAMS: &str = "
@@ -65,16 +65,7 @@ fn weights(x: T[b, h, s], e: T[h, v], bias: f32[v]) -> f32[b, v, s] {
 const FACTS: Facts = Facts { shared: 227 << 10, target: Target::Sm90a, multiprocessors: 132 };
 
 fn scheduled(name: &str, dtype: &str) -> Scheduled {
-    let source = PROGRAMS.replace('T', dtype);
-    let compiled = compile_in(&source, name, &[]).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    schedule(&compiled.forms[1].program, Machine::PTX).expect("it is scheduled")
-}
-
-/// Without the parts in sweeps.
-fn in_parts(scheduled: &Scheduled) -> Scheduled {
-    let mut scheduled = scheduled.clone();
-    scheduled.rewrite(|_, part| if part.run == Run::Sweeps { vec![] } else { vec![part] });
-    scheduled
+    scheduled_of(PROGRAMS, name, dtype)
 }
 
 /// Whole numbers, some of them equal.

@@ -86,13 +86,18 @@ fn up_to_largest(q: T[b, s, d], k: T[b, t, d], v: T[b, t, e]) -> f32[b, s] {
 const NAMES: [&str; 5] = ["plain", "causal", "windowed", "weights", "largest"];
 
 fn scheduled(name: &str, dtype: &str) -> Scheduled {
-    let source = PROGRAMS.replace('T', dtype);
+    scheduled_of(PROGRAMS, name, dtype)
+}
+
+/// The schedule of one of some programs. `T` stands for the type in them.
+pub fn scheduled_of(programs: &str, name: &str, dtype: &str) -> Scheduled {
+    let source = programs.replace('T', dtype);
     let compiled = compile_in(&source, name, &[]).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     schedule(&compiled.forms[1].program, Machine::PTX).expect("it is scheduled")
 }
 
 /// Without the parts in sweeps.
-fn in_parts(scheduled: &Scheduled) -> Scheduled {
+pub fn in_parts(scheduled: &Scheduled) -> Scheduled {
     let mut scheduled = scheduled.clone();
     scheduled.rewrite(|_, part| if part.run == Run::Sweeps { vec![] } else { vec![part] });
     scheduled

@@ -1,8 +1,8 @@
 //! Loops over rows of products in sweeps (`ir::sched::Sweeps`), by warp groups. A block has 128
 //! rows. One thread copies the rows of the left factor once, and in each sweep the tiles of the
 //! right factor, in turns with those of the second product's matrix. Two groups of four warps have
-//! 64 rows each. They multiply 64 columns at a time, and run the statements of these elements in
-//! the registers that hold the sums, while the tensor cores go on with the second product. The
+//! 64 rows each. They multiply 64 columns at a time (128 in the online form with a second product),
+//! and run the statements of these elements in the registers that hold the sums, while the tensor cores go on with the second product. The
 //! weights of that product stay in registers too.
 //!
 //! The fragment of a thread is that of `wgmma`: of two rows, eight apart, it has two neighbouring

@@ -24,7 +24,8 @@
 //! ```
 //!
 //! A value of an element belongs to the sweep after the one whose results it needs, and is computed
-//! again in later sweeps. Reductions keep their orders, so all this changes no bit.
+//! again in later sweeps. Reductions keep their orders, so all this changes no bit, but for the
+//! online form.
 
 mod online;
 

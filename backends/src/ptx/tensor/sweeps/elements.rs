@@ -1,4 +1,4 @@
-//! The statements of elements in sweeps. A thread runs them on its elements of half of a tile, one
+//! The statements of elements in sweeps. A thread runs them on its elements of a part of a tile, one
 //! after the other, with all values in registers.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ pub(super) enum Shortcut {
     Same(ValueId),
     /// It is the product of another one and a number.
     Times(ValueId, Reg),
-    /// It is the exponential of another one and a number of which 2 is the base.
+    /// It is two to the power of another one times the logarithm of e, plus a number.
     Exponential(ValueId, Reg),
 }
 

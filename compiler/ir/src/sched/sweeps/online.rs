@@ -153,7 +153,7 @@ impl<'l> Finder<'_, 'l> {
         };
         let of_row = |value: ValueId| self.element_op(value).is_none() && value != self.score;
         for statement in &sweep.elements {
-            // Of what the sweep before finds, only the maximum.
+            // Nothing else that the sweep before finds.
             let waits = |value: &ValueId| of_row(*value) && self.before(vec![*value]) >= number;
             let common = self.weighted.as_ref().and_then(|weighted| weighted.common);
             let common = common.filter(|common| defines(statement, common.with));
