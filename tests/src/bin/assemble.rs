@@ -119,8 +119,8 @@ fn kernels() -> Vec<Kernel> {
     kernels
 }
 
-/// The kernels of a function, and those that are different under fast math: the name and the rest of
-/// the text of each, the targets that have it, and how their modules begin.
+/// The kernels of a function, and those that are different under fast math: the name and the rest
+/// of the text of each, the targets that have it, and how their modules begin.
 fn kernels_of(checked: &Checked) -> BTreeMap<(String, String), BTreeMap<Target, String>> {
     let compiled = compiler::pipeline::compile(checked, &Options::default()).expect("programs of ours compile");
     let scheduled = schedule::schedule(&compiled.program, schedule::Machine::PTX).expect("programs of ours compile");

@@ -2,8 +2,8 @@
 //! rows. One thread copies the rows of the left factor once, and in each sweep the tiles of the
 //! right factor, in turns with those of the second product's matrix. Two groups of four warps have
 //! 64 rows each. They multiply 64 columns at a time (128 in the online form with a second product),
-//! and run the statements of these elements in the registers that hold the sums, while the tensor cores go on with the second product. The
-//! weights of that product stay in registers too.
+//! and run the statements of these elements in the registers that hold the sums, while the tensor
+//! cores go on with the second product. The weights of that product stay in registers too.
 //!
 //! The fragment of a thread is that of `wgmma`: of two rows, eight apart, it has two neighbouring
 //! columns of every eight.
@@ -160,6 +160,18 @@ impl<'l> InSweeps<'l> {
     fn boxes(&self) -> i64 {
         self.width / IN_ROW
     }
+}
+
+/// A thread among those that multiply.
+struct MultiplyingThread {
+    /// Its number in its warp, and among the four that share rows.
+    lane: Reg,
+    quad: Reg,
+    /// Its first row among those of its warp, and of the block.
+    row: Reg,
+    low: Reg,
+    /// The number of its group of warps.
+    group: Reg,
 }
 
 /// The rows of a block.
@@ -331,17 +343,22 @@ impl Emitter<'_> {
         });
     }
 
-    /// Multiplies, and runs the statements of rows, elements and results.
-    fn multiply_in_sweeps(&mut self, code: &InSweeps<'_>, rows: &Stages, tiles: &Stages) {
-        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
-        let none = self.b().mov(Type::B32, 0);
-        let variables = |e: &mut Self, count: i64, first| (0..count).map(|_| e.b().copy(first)).collect::<Vec<_>>();
+    fn multiplying_thread(&mut self) -> MultiplyingThread {
         let (thread, warp) = (self.special(Special::Tid), self.warp());
         let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
         let quad = self.b().op2(Opcode::And, Type::B64, lane, 3);
         let row = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
         let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), OF_WARP.into(), row.into()]);
         let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
+        MultiplyingThread { lane, quad, row, low, group }
+    }
+
+    /// Multiplies, and runs the statements of rows, elements and results.
+    fn multiply_in_sweeps(&mut self, code: &InSweeps<'_>, rows: &Stages, tiles: &Stages) {
+        let zero = scalar::constant(self.b(), Scalar::F32(0.0));
+        let none = self.b().mov(Type::B32, 0);
+        let variables = |e: &mut Self, count: i64, first| (0..count).map(|_| e.b().copy(first)).collect::<Vec<_>>();
+        let MultiplyingThread { lane, quad, row, low, group } = self.multiplying_thread();
         let left = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), rows.base.into()]);
         let rescales = code.sweeps.sweeps.iter().any(|sweep| sweep.rescaled.is_some());
         let at_once = if rescales && code.matrix.is_some() { COLUMNS } else { AT_ONCE };

@@ -1,5 +1,5 @@
-//! The statements of elements in sweeps. A thread runs them on its elements of a part of a tile, one
-//! after the other, with all values in registers.
+//! The statements of elements in sweeps. A thread runs them on its elements of a part of a tile,
+//! one after the other, with all values in registers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,9 +9,9 @@ use ir::{Order, Scalar, Size};
 
 use super::super::bulk::{FactorView, IN_ROW, MEMORY};
 use super::super::pipeline::Ring;
-use super::super::stages::{BARRIERS, Stages, Turn, WARP};
+use super::super::stages::{BARRIERS, Stages, Turn};
 use super::super::wgmma::{BOX, PERIOD, ROW, STEP};
-use super::{AT_ONCE, COLUMNS, InSweeps, Multiplying, OF_WARP, ROWS, ThreadRow, Tile};
+use super::{AT_ONCE, COLUMNS, InSweeps, Multiplying, MultiplyingThread, ROWS, ThreadRow, Tile};
 use crate::ptx::Math;
 use crate::ptx::build::Control;
 use crate::ptx::contract::length;
@@ -191,12 +191,7 @@ impl Emitter<'_> {
         let code = &streamed.code;
         let zero = scalar::constant(self.b(), Scalar::F32(0.0));
         let none = self.b().mov(Type::B32, 0);
-        let (thread, warp) = (self.special(Special::Tid), self.warp());
-        let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
-        let quad = self.b().op2(Opcode::And, Type::B64, lane, 3);
-        let row = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
-        let low = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), OF_WARP.into(), row.into()]);
-        let group = self.b().op2(Opcode::Shr, Type::U64, warp, 2);
+        let MultiplyingThread { lane, quad, row, low, group } = self.multiplying_thread();
         let left = self.b().op(Opcode::Mad, Type::S64, &[group.into(), BOX.into(), stages.base.into()]);
         let right = self.b().op2(Opcode::Add, Type::S64, stages.base, stages.ring.offsets()[1].offset);
         let sums = Sums {
