@@ -374,6 +374,32 @@ impl Module {
         self.call(inputs, outputs, |runner, inputs, outputs| runner.call_timed(inputs, outputs, times))
     }
 
+    /// How long a call on these arrays takes, when it is repeated `times` times as a recording:
+    /// kernels may run at the same time. `None` if data tells how many launches there are.
+    pub fn repeated(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        times: u32,
+    ) -> Result<Option<Duration>, Failure> {
+        let mut taken = None;
+        self.call(inputs, outputs, |runner, inputs, outputs| {
+            let (recording, own) = runner.record(&[(inputs.to_vec(), outputs.to_vec())])?;
+            let repeat = |runner: &mut Runner<Loaded>, recording: &Recording| {
+                // The first one is not counted: the driver prepares it.
+                runner.replay(recording)?;
+                let clock = Clock::start(&self.gpu)?;
+                (0..times).try_for_each(|_| runner.replay(recording))?;
+                clock.stop()
+            };
+            let repeated = recording.map(|recording| repeat(runner, &recording)).transpose();
+            own.iter().for_each(|address| self.gpu.free(*address));
+            taken = repeated?.map(|taken| taken / times.max(1));
+            Ok(())
+        })?;
+        Ok(taken)
+    }
+
     /// Checks that all arrays are in this device's memory.
     fn own<'a>(&self, mut arrays: impl Iterator<Item = &'a DeviceArray>) -> Result<(), Failure> {
         match arrays.all(|array| Arc::ptr_eq(&array.gpu, &self.gpu)) {

@@ -121,7 +121,8 @@ impl Ceilings {
         let blocks = u32::try_from(gpu.facts().multiprocessors * 4).unwrap_or(1);
         let [at, to] = [&from, &to].map(|array| array.address().unwrap_or_default());
         let arguments = [at, CEILING as u64 / 16, to].into_iter().flat_map(u64::to_le_bytes).collect();
-        let launch = ptx::Launch { kernel: "read", blocks, threads: 512, shared: 0, arguments, maps: vec![] };
+        let launch =
+            ptx::Launch { kernel: "read", blocks, threads: 512, shared: 0, arguments, maps: vec![], accesses: vec![] };
         let read = median(gpu, || ptx::Device::launch(&mut reader, &launch))?;
         Ok(Ceilings { copy: 2.0 * CEILING as f64 / copy.as_secs_f64(), read: CEILING as f64 / read.as_secs_f64() })
     }

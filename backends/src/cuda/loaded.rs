@@ -152,10 +152,10 @@ impl Loaded {
         Ok(function.handle)
     }
 
-    /// Adds a node for each launch, each depending on the one before.
-    fn add(&mut self, graph: sys::CUgraph, launches: &[Launch<'_>]) -> Result<(), Error> {
-        let mut before: Option<sys::CUgraphNode> = None;
-        for launch in launches {
+    /// Adds a node for each launch, which depends on those of the launches that it waits for.
+    fn add(&mut self, graph: sys::CUgraph, launches: &[Launch<'_>], waits: &[Vec<usize>]) -> Result<(), Error> {
+        let mut nodes: Vec<sys::CUgraphNode> = vec![];
+        for (launch, waits) in launches.iter().zip(waits) {
             let mut parameters = Parameters::of(launch, &self.gpu)?;
             let (each, extra) = parameters.pointers();
             let node = sys::CUDA_KERNEL_NODE_PARAMS {
@@ -173,13 +173,14 @@ impl Loaded {
                 ctx: std::ptr::null_mut(),
             };
             let mut made = std::ptr::null_mut();
-            let (after, count) = before.as_ref().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1));
-            // SAFETY: the graph exists, and the previous node belongs to it. The function takes
+            let after: Vec<sys::CUgraphNode> = waits.iter().map(|number| nodes[*number]).collect();
+            let (after, count) = (after.as_ptr(), after.len());
+            // SAFETY: the graph exists, and the `count` previous nodes belong to it. The function takes
             // parameters of these sizes, which the driver copies before it returns.
             unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
                 .result()
                 .map_err(self.gpu.failed("record a kernel"))?;
-            before = Some(made);
+            nodes.push(made);
         }
         Ok(())
     }
@@ -250,13 +251,13 @@ impl Device for Loaded {
         clock.laps()
     }
 
-    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, Error> {
+    fn record(&mut self, launches: &[Launch<'_>], waits: &[Vec<usize>]) -> Result<Option<Recording>, Error> {
         self.gpu.enter()?;
         let mut graph = std::ptr::null_mut();
         // SAFETY: it writes a handle.
         unsafe { sys::cuGraphCreate(&raw mut graph, 0) }.result().map_err(self.gpu.failed("begin a graph"))?;
         let mut recording = Recording { _codes: self.codes.clone(), graph, ready: std::ptr::null_mut() };
-        self.add(graph, launches)?;
+        self.add(graph, launches, waits)?;
         // SAFETY: the graph is there.
         unsafe { sys::cuGraphInstantiateWithFlags(&raw mut recording.ready, graph, 0) }
             .result()

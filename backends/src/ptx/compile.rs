@@ -8,7 +8,7 @@ use ir::order::{SCAN_CHUNK, Scope};
 use ir::sched::{
     self, Axis, Fill, Inner, Machine, Part, Relay, Row, Run, Scheduled, chunks_together, reductions_bytes,
 };
-use ir::{Origin, Size};
+use ir::{Origin, Size, visit};
 
 use super::contract::Tiled;
 use super::emit::{Argument, Emitter};
@@ -51,6 +51,8 @@ pub(super) struct Kernel {
     pub(super) runs_anyway: bool,
     /// Whether it runs in place of the other parts of its kernel, if a variant fits.
     pub(super) replaces: bool,
+    /// The buffers that it stores to, scratch aside.
+    pub(super) stores: BTreeSet<BufferId>,
     /// The source locations of its operations.
     origins: Vec<Origin>,
 }
@@ -165,11 +167,14 @@ impl Module {
             // The results of no chunks are joined too.
             let faults = part.root().is_some_and(|(before, _)| before.iter().any(Statement::may_fault));
             let origins = part.kernel.origins.clone();
+            let mut stores = stored(part);
+            stores.extend(next.into_iter().flat_map(|(next, _)| stored(next)));
             kernels.push(Kernel {
                 of: part.of.as_u32() as usize,
                 variants,
                 runs_anyway: faults || next.is_some(),
                 replaces: part.run == Run::Sweeps,
+                stores,
                 origins,
             });
             match part.run {
@@ -242,6 +247,17 @@ impl Module {
         }
         print::module(self.target(), texts.iter().map(String::as_str))
     }
+}
+
+/// The buffers that a part stores to, also to pass on what it has reduced, or to count its blocks.
+fn stored(part: &Part) -> BTreeSet<BufferId> {
+    let mut stored: BTreeSet<BufferId> = visit::stores(&part.kernel.body).into_iter().collect();
+    stored.extend(part.run.results());
+    stored.extend(part.last);
+    if let Run::Relay(relay) = &part.run {
+        stored.insert(relay.buffer);
+    }
+    stored
 }
 
 /// The oldest device that can run all variants.

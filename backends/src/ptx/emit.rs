@@ -7,13 +7,14 @@ use cranelift_codegen::entity::SecondaryMap;
 use ir::build::Values;
 use ir::linear::Linear;
 use ir::nest::{
-    Block, BufferId, Extent, FunctionId, IndexId, Op, Program, ReducerId, Role, SiteId, Statement, Subscript, ValueId,
+    Block, BufferId, Extent, FunctionId, IndexId, Op, Program, ReducerId, Role, Statement, Subscript, ValueId,
 };
 use ir::rewrite::Inside;
 use ir::sched::{Part, Shared};
 use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
+use super::checks::Failed;
 use super::columns::{Strip, StripShape};
 use super::fast_division::{self, FastDivision};
 use super::held::HeldRow;
@@ -106,6 +107,8 @@ pub(super) struct Emitter<'a> {
     /// The stores of unrolled iterations that are deferred until the loads of later ones have been
     /// issued.
     pub(super) deferred: Option<Vec<DeferredStore>>,
+    /// The checks of unrolled iterations, which report at their end.
+    pub(super) failed: Option<Vec<Failed>>,
     /// The shape of strips, if columns are processed in strips.
     pub(super) strip_shape: Option<StripShape>,
     /// The current strip of columns.
@@ -167,6 +170,7 @@ impl<'a> Emitter<'a> {
             fast_exp: false,
             fast_division: None,
             deferred: None,
+            failed: None,
             strip_shape: None,
             strip: None,
         }
@@ -355,7 +359,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The memory that a buffer is in.
-    fn space(&self, buffer: BufferId) -> Space {
+    pub(super) fn space(&self, buffer: BufferId) -> Space {
         if self.in_shared_memory.contains(&buffer) { Space::Shared } else { Space::Global }
     }
 
@@ -764,32 +768,5 @@ impl<'a> Emitter<'a> {
     /// The types of the values in scope.
     pub(super) fn dtypes(&self) -> &Values {
         self.scope.dtypes
-    }
-
-    /// Emits a bounds check and returns the subscript, or 0 if it is out of bounds. Of all threads
-    /// with a failed check, the first to swap its site into the record reports its fault.
-    fn check(&mut self, value: ValueId, bound: &Size, site: SiteId) -> Reg {
-        let (index, bound) = (self.value(value), self.size(bound));
-        let fault = self.argument(Argument::Fault);
-        let inside = self.builder.set(Comparison::Lt, Type::U64, index, bound);
-        let mut outside = self.builder.op(Opcode::Not, Type::Pred, &[inside.into()]);
-        if let Some(valid) = self.masks.valid {
-            outside = self.builder.op2(Opcode::And, Type::Pred, outside, valid);
-        }
-        self.when(outside, |e| {
-            if let Some(passed) = e.masks.passed {
-                e.builder.op_to(passed, Opcode::And, Type::Pred, &[passed.into(), inside.into()]);
-            }
-            let at = |offset| Address { base: Some(fault), offset };
-            // The record holds 0 until a check fails. Only the thread that replaces the 0 writes
-            // the rest.
-            let before = e.builder.compare_and_swap(at(0), 0, i64::from(site.as_u32()) + 1);
-            let first = e.builder.set(Comparison::Eq, Type::U32, before, 0);
-            e.builder.guarded(first, |b| {
-                b.store(Space::Global, Type::B64, index, at(8));
-                b.store(Space::Global, Type::B64, bound, at(16));
-            });
-        });
-        self.builder.select(Type::B64, index, 0, inside)
     }
 }

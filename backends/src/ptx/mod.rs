@@ -11,8 +11,9 @@
 //! | `emit` | code generation for a kernel: values, indices, addresses, loads, stores |
 //! | `state` | its state in groups: mapping onto threads, masks, addresses, scans |
 //! | `scalar`, `fast_division` | operations; division and square roots without branches |
+//! | `checks` | bounds checks |
 //! | `loops`, `unroll` | loops over the threads of a block or in one thread; unrolling |
-//! | `ordered` | serial loops that merge into tables, by the lanes of a warp |
+//! | `ordered`, `owners` | serial loops that merge into tables, by the lanes of a warp; short tables in registers |
 //! | `reduce`, `alone`, `fold` | reductions by a block and by one thread; the states that they merge |
 //! | `held` | short rows that a thread keeps in registers while it goes through another loop |
 //! | `last` | joining the results of chunks in the last block of their launch |
@@ -25,10 +26,12 @@
 //! | `tensor_map` | memory as bulk copies see it |
 //! | `build`, `inst`, `print` | the builder, instructions as data, their text |
 //! | `plan`, `steps`, `run`, `resident` | the launches and memory of a call; their order, loops included; running them on a device |
+//! | `order` | launches that run at the same time |
 
 mod alone;
 mod blocks;
 mod build;
+mod checks;
 mod collectives;
 mod columns;
 mod compile;
@@ -43,7 +46,9 @@ mod inst;
 mod last;
 mod layout;
 mod loops;
+mod order;
 mod ordered;
+mod owners;
 mod pipeline;
 mod plan;
 mod prefixes;
@@ -91,6 +96,7 @@ pub use crate::settings::{Math, Phases};
 pub(crate) use compile::Blocks;
 pub use compile::Module;
 pub(crate) use emit::Argument;
+pub use order::Access;
 pub use plan::{Plan, Planned, Word};
 pub(crate) use resident::{Resident, ResidentCall};
 pub use run::{Device, Facts, Launch, RunError, Runner};

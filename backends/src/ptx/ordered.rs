@@ -14,7 +14,8 @@
 //! A *ticket* is an element that an iteration loads before it merges into it.
 //!
 //! A warp alone takes several sets of 32 iterations at a time, if these only merge: a statement
-//! runs for all of them before the next one does, so that their loads overlap.
+//! runs for all of them before the next one does, so that their loads overlap. If there are at most
+//! 32 elements to merge into, each lane owns one (`owners`).
 
 use std::collections::BTreeSet;
 
@@ -27,6 +28,7 @@ use ir::{BinaryOp, Dtype, Monoid, Scalar, Size};
 use super::build::Control;
 use super::emit::{Emitter, Names};
 use super::inst::{Comparison, Opcode, Reg, Rounding, Special, Type};
+use super::owners::{Owned, Owners};
 use super::scalar;
 use super::state::ExecScope;
 
@@ -46,18 +48,29 @@ impl Emitter<'_> {
         self.sync();
         let threads = i64::from(self.mapping.threads);
         let only_merges = !has_tickets(&l.body) && !stores_too(&[Statement::Loop(l.clone())]);
-        let sets = if only_merges && self.mapping.threads == LANES { SETS } else { 1 };
-        self.counted(zero, axes.total, threads * sets, |e, base| {
-            let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
-            let mut taken = vec![];
-            for number in 0..sets {
-                let number = e.b().op2(Opcode::Add, Type::S64, first, number * threads);
-                let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
-                e.unravel(&axes, number);
-                taken.push(Set { names: e.names(), valid });
-            }
-            e.in_exec_scope(ExecScope::Thread, |e| e.ordered_block(l, &l.body, &mut taken));
-        });
+        let alone = only_merges && self.mapping.threads == LANES;
+        let sets = if alone { SETS } else { 1 };
+        let all = |e: &mut Self, tables: &Owned| {
+            e.counted(zero, axes.total, threads * sets, |e, base| {
+                let first = e.b().op2(Opcode::Add, Type::S64, base, thread);
+                let mut taken = vec![];
+                for number in 0..sets {
+                    let number = e.b().op2(Opcode::Add, Type::S64, first, number * threads);
+                    let valid = e.b().set(Comparison::Lt, Type::S64, number, axes.total);
+                    e.unravel(&axes, number);
+                    taken.push(Set { names: e.names(), valid });
+                }
+                e.in_exec_scope(ExecScope::Thread, |e| e.ordered_block((l, tables), &l.body, &mut taken));
+            });
+        };
+        match if alone { self.owned(l) } else { None } {
+            Some(Owners { few, elements }) => self.either(
+                few,
+                |e| e.with_owners(&elements, |e, tables| all(e, tables)),
+                |e| all(e, &Owned::default()),
+            ),
+            None => all(self, &Owned::default()),
+        }
         self.agree(&l.body);
         self.b().barrier();
     }
@@ -72,12 +85,17 @@ impl Emitter<'_> {
 
     /// The statements of some sets of iterations. Lanes do not part at a branch around a merge,
     /// because all of them have to arrive there.
-    fn ordered_block(&mut self, l: &Loop, block: &Block, sets: &mut [Set]) {
+    fn ordered_block(&mut self, (l, owned): (&Loop, &Owned), block: &Block, sets: &mut [Set]) {
         let scatters = (0..block.len()).filter(|at| matches!(block[*at], Statement::Scatter { .. }));
         let tickets: BTreeSet<ValueId> = scatters.filter_map(|at| ticket(block, at)).collect();
         for (at, statement) in block.iter().enumerate() {
             match statement {
                 Statement::Let { value, .. } if tickets.contains(value) => {}
+                Statement::Scatter { buffer, at: element, value, .. } if let Some(state) = owned.states.get(buffer) => {
+                    for set in &mut *sets {
+                        self.in_set(set, |e| e.merge_by_owners(*buffer, element, *value, *state));
+                    }
+                }
                 Statement::Scatter { buffer, at: element, value, monoid } => {
                     let is_constant =
                         |s: &Statement| matches!(s, Statement::Let { value: v, op: Op::Constant(_) } if v == value);
@@ -110,7 +128,7 @@ impl Emitter<'_> {
                     }
                     for (branch, taken) in [(then, yes), (otherwise, no)] {
                         sets.iter_mut().zip(taken).for_each(|(set, taken)| set.valid = taken);
-                        self.ordered_block(l, branch, sets);
+                        self.ordered_block((l, owned), branch, sets);
                     }
                     sets.iter_mut().zip(valid).for_each(|(set, valid)| set.valid = valid);
                     for set in &mut *sets {

@@ -27,6 +27,8 @@ const SOME_BLOCKS: i64 = 1024;
 /// The maximum number of threads in small blocks that have scratch: about as many as a device runs
 /// at once.
 const SOME_THREADS: i64 = 1 << 18;
+/// Launches have scratch of their own, up to as many bytes in all. After that they share it.
+const APART: usize = 32 << 20;
 /// The alignment of everything in a call's memory.
 const ALIGN: usize = 256;
 
@@ -67,6 +69,18 @@ pub struct Planned {
     pub(super) carried: Vec<(usize, usize)>,
     /// The tensor maps behind the arguments.
     pub(super) maps: Vec<PlannedMap>,
+    /// The memory that it accesses, but for the record of a failed check, which any number of
+    /// launches may share.
+    pub(super) accesses: Vec<PlannedAccess>,
+}
+
+/// Memory that a launch accesses.
+pub(super) struct PlannedAccess {
+    pub(super) at: Word,
+    /// The number of the buffer's place, if it is carried.
+    pub(super) place: Option<usize>,
+    pub(super) bytes: usize,
+    pub(super) writes: bool,
 }
 
 /// A tensor map, at an address that counts from the start of a buffer.
@@ -183,14 +197,16 @@ impl Module {
             layout.counters.insert(&variant.name, at);
             constants.push((at, vec![0; COUNTERS]));
         }
-        // Kernels run one after another, so their scratch can share memory.
+        // Launches that run at the same time need scratch of their own, and others may share it.
         let shared = layout.memory.end;
         let mut end = shared;
         let mut places = vec![Word::Number(0); layout.in_tree.values().max().map_or(0, |last| last + 1)];
         layout.in_tree.iter().for_each(|(id, place)| places[*place] = layout.buffers[id]);
         let (mut launches, mut numbers) = (vec![], vec![]);
         for (kernel, variant) in self.kernels.iter().zip(chosen) {
-            layout.memory.end = shared;
+            if layout.memory.end - shared > APART {
+                layout.memory.end = shared;
+            }
             let planned = variant.map_or(Ok(None), |variant| layout.launch(kernel, variant, facts))?;
             numbers.push(planned.is_some().then_some(launches.len()));
             launches.extend(planned);
@@ -254,9 +270,18 @@ impl<'p> Layout<'p> {
                 (ScratchScope::Warp, None) => threads as usize / 32,
                 (ScratchScope::Block, None) => 1,
             };
+        let mut accesses = vec![];
         for id in variant.scratch() {
             let own = stride(binding, program, id)?;
-            buffers.insert(id, Word::Own(memory.take(own.checked_mul(owners).ok_or(TOO_MANY)?)?));
+            let bytes = own.checked_mul(owners).ok_or(TOO_MANY)?;
+            let at = Word::Own(memory.take(bytes)?);
+            buffers.insert(id, at);
+            accesses.push(PlannedAccess { at, place: None, bytes, writes: true });
+        }
+        for id in variant.buffers().filter(|id| program.buffers[*id].role != Role::Scratch) {
+            let bytes = call::bytes(program, binding, id)?;
+            let (at, place, writes) = (buffers[&id], places.get(&id).copied(), kernel.stores.contains(&id));
+            accesses.push(PlannedAccess { at, place, bytes, writes });
         }
         let (mut arguments, mut carried) = (vec![], vec![]);
         for argument in &variant.arguments {
@@ -265,6 +290,11 @@ impl<'p> Layout<'p> {
             {
                 carried.push((arguments.len(), *place));
             }
+            let mut own = |at: usize, bytes: usize| {
+                let at = Word::Own(at);
+                accesses.push(PlannedAccess { at, place: None, bytes, writes: true });
+                at
+            };
             arguments.push(match argument {
                 Argument::Fault => Word::Own(0),
                 Argument::Buffer(id) => buffers[id],
@@ -280,9 +310,10 @@ impl<'p> Layout<'p> {
                 Argument::OfSplit(split, OfSplit::Parts) => Word::Number(split.parts(&value).cast_unsigned()),
                 Argument::OfSplit(split, OfSplit::Length) => Word::Number(split.length(&value).cast_unsigned()),
                 Argument::OfSplit(split, OfSplit::Sums) => {
-                    Word::Own(memory.take(split.memory(&value).ok_or(TOO_MANY)?)?)
+                    let bytes = split.memory(&value).ok_or(TOO_MANY)?;
+                    own(memory.take(bytes)?, bytes)
                 }
-                Argument::OfSplit(_, OfSplit::Ended) => Word::Own(counters[variant.name.as_str()]),
+                Argument::OfSplit(_, OfSplit::Ended) => own(counters[variant.name.as_str()], COUNTERS),
             });
         }
         // A kernel has at least one parameter.
@@ -296,7 +327,7 @@ impl<'p> Layout<'p> {
         let maps = maps.collect();
         let shared = variant.dynamic_shared(&value);
         let name = variant.name.clone();
-        Ok(Some(Planned { of: kernel.of, kernel: name, blocks, threads, shared, arguments, carried, maps }))
+        Ok(Some(Planned { of: kernel.of, kernel: name, blocks, threads, shared, arguments, carried, maps, accesses }))
     }
 }
 

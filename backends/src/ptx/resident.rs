@@ -136,7 +136,7 @@ mod tests {
         fn timed(&mut self, _: &[Launch<'_>]) -> Result<Vec<Duration>, ()> {
             Err(())
         }
-        fn record(&mut self, _: &[Launch<'_>]) -> Result<Option<()>, ()> {
+        fn record(&mut self, _: &[Launch<'_>], _: &[Vec<usize>]) -> Result<Option<()>, ()> {
             Err(())
         }
         fn replay(&mut self, (): &()) -> Result<(), ()> {

@@ -12,6 +12,7 @@ use ir::nest::SiteId;
 
 use super::compile::Module;
 use super::emit::Argument;
+use super::order::{Access, waits};
 use super::plan::{FAULT, Plan};
 use super::resident::{Numbers, Resident, ResidentCall};
 use super::steps::{Sequence, Visitor, count};
@@ -45,8 +46,10 @@ pub trait Device {
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Self::Error>;
     /// Launches kernels one after another, waits, and returns the duration of each.
     fn timed(&mut self, launches: &[Launch<'_>]) -> Result<Vec<Duration>, Self::Error>;
-    /// Records launches for replay. Returns `None` if that is no faster than launching one by one.
-    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Self::Recording>, Self::Error>;
+    /// Records launches for replay. Each waits for the ones that `waits` has for it, by their
+    /// numbers, which are lower. Returns `None` if that is no faster than launching one by one.
+    fn record(&mut self, launches: &[Launch<'_>], waits: &[Vec<usize>])
+    -> Result<Option<Self::Recording>, Self::Error>;
     /// Replays a recording, ordered after earlier launches.
     fn replay(&mut self, recording: &Self::Recording) -> Result<(), Self::Error>;
     /// Waits until all work is done.
@@ -79,6 +82,8 @@ pub struct Launch<'a> {
     pub arguments: Vec<u8>,
     /// The tensor maps that follow them, each a parameter of 128 bytes.
     pub maps: Vec<TensorMap>,
+    /// The memory that it accesses.
+    pub accesses: Vec<Access>,
 }
 
 /// Why a run gave no results. The outputs are unchanged.
@@ -271,9 +276,10 @@ impl<D: Device> Runner<D> {
             if count(&plan.steps) > MOST_RECORDED {
                 return Ok(None);
             }
-            launches.extend(Sequence::new(plan, *own, &addresses, inputs.len()).all());
+            launches.push(Sequence::new(plan, *own, &addresses, inputs.len()).all());
         }
-        self.device.record(&launches).map_err(RunError::Device)
+        let waits = waits(&launches.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        self.device.record(&launches.concat(), &waits).map_err(RunError::Device)
     }
 
     /// Replays a recording.
@@ -433,10 +439,12 @@ impl<D: Device> Runner<D> {
         // them, since more calls will probably follow.
         if !again {
             (frame.recording, frame.last) = (None, addresses);
-        } else if (2..=MOST_RECORDED).contains(&count(&frame.plan.steps))
-            && let Some(recording) = self.device.record(&sequence.all()).map_err(RunError::Device)?
-        {
-            return self.device.replay(frame.recording.insert(recording)).map_err(RunError::Device);
+        } else if (2..=MOST_RECORDED).contains(&count(&frame.plan.steps)) {
+            let launches = sequence.all();
+            let recording = self.device.record(&launches, &waits(&[&launches])).map_err(RunError::Device)?;
+            if let Some(recording) = recording {
+                return self.device.replay(frame.recording.insert(recording)).map_err(RunError::Device);
+            }
         }
         let fault = self.faults.then_some(frame.own);
         sequence.each(&mut Run { device: &mut self.device, fault }).map_err(RunError::Device)

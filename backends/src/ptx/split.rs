@@ -76,7 +76,9 @@ impl Split {
             return 1;
         }
         // A tile takes `inner / parts` steps and then `parts * PRICE`, so their product is best.
-        (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1)
+        let parts = (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1);
+        // As lengths are rounded up, fewer parts may have all inner indices.
+        inner.cast_unsigned().div_ceil(part_of(inner, parts)).cast_signed()
     }
 
     /// The time that this takes on some hundred multiprocessors, in that of an inner index of a
@@ -87,11 +89,9 @@ impl Split {
         turns.saturating_mul(inner / parts).saturating_add(parts * PRICE)
     }
 
-    /// The number of inner indices in a part: a multiple of what is multiplied at a time.
+    /// The number of inner indices in a part.
     pub(super) fn length(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let inner = value(&self.inner).max(1).cast_unsigned();
-        let parts = self.parts(value).cast_unsigned();
-        inner.div_ceil(parts).next_multiple_of(DEPTH.cast_unsigned()).cast_signed()
+        part_of(value(&self.inner).max(1), self.parts(value)).cast_signed()
     }
 
     /// The bytes of the sums of all parts; `None` if they overflow.
@@ -99,6 +99,11 @@ impl Split {
         let sums = self.count(value).checked_mul(self.parts(value))?.checked_mul(self.bytes)?;
         usize::try_from(sums).ok()
     }
+}
+
+/// The length of the parts of some inner indices: a multiple of what is multiplied at a time.
+fn part_of(inner: i64, parts: i64) -> u64 {
+    inner.cast_unsigned().div_ceil(parts.cast_unsigned()).next_multiple_of(DEPTH.cast_unsigned())
 }
 
 impl Emitter<'_> {

@@ -118,18 +118,19 @@ impl Emitter<'_> {
         made
     }
 
-    /// Emits code whose stores are deferred. Returns the stores.
+    /// Emits code whose stores are deferred, and so are the reports of its checks. Returns the
+    /// stores.
     pub(super) fn deferring(&mut self, make: impl FnOnce(&mut Self)) -> Vec<DeferredStore> {
         let outer = self.deferred.replace(vec![]);
-        make(self);
+        self.reporting_at_end(make);
         std::mem::replace(&mut self.deferred, outer).unwrap_or_default()
     }
 
     /// Emits code whose stores are not deferred, because it is conditional or runs several times.
     pub(super) fn without_deferral<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let deferred = self.deferred.take();
+        let (deferred, failed) = (self.deferred.take(), self.failed.take());
         let made = make(self);
-        self.deferred = deferred;
+        (self.deferred, self.failed) = (deferred, failed);
         made
     }
 }

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 
+use super::order::Access;
 use super::plan::{Plan, PlannedMap, Word};
 use super::run::Launch;
 use super::tensor_map::TensorMap;
@@ -92,6 +93,11 @@ impl<'p> Sequence<'p> {
             let at = |planned: &PlannedMap| placed(planned, word(&planned.buffer));
             let maps = planned.maps.iter().map(at).collect();
             let arguments = planned.arguments.iter().flat_map(|argument| word(argument).to_le_bytes()).collect();
+            let accesses = planned.accesses.iter().map(|access| {
+                let (address, bytes) = (word(&access.at), access.bytes as u64);
+                Access { address, bytes, writes: access.writes }
+            });
+            let accesses = accesses.collect();
             let shared = u32::try_from(planned.shared).unwrap_or(u32::MAX);
             Launch {
                 kernel: &planned.kernel,
@@ -100,6 +106,7 @@ impl<'p> Sequence<'p> {
                 shared,
                 arguments,
                 maps,
+                accesses,
             }
         });
         let initial_addresses: Vec<u64> = plan.places.iter().map(word).collect();
@@ -132,6 +139,11 @@ impl<'p> Sequence<'p> {
                     for (map, planned) in launch.maps.iter_mut().zip(&self.plan.launches[*number].maps) {
                         if let Some(place) = planned.place {
                             *map = placed(planned, self.places[place]);
+                        }
+                    }
+                    for (access, planned) in launch.accesses.iter_mut().zip(&self.plan.launches[*number].accesses) {
+                        if let Some(place) = planned.place {
+                            access.address = self.places[place];
                         }
                     }
                     visitor.launch(*number, launch)?;

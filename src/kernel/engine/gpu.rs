@@ -247,6 +247,17 @@ impl Kernel {
         self.on_gpu()?.module.run_timed(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
     }
 
+    /// How long a call takes when it is repeated `times` times, if it can be recorded.
+    #[cfg(feature = "reports")]
+    pub(crate) fn time_on_gpu(
+        &self,
+        inputs: &[&DeviceArray],
+        outputs: &mut [&mut DeviceArray],
+        times: u32,
+    ) -> Result<Option<Duration>, RunError> {
+        self.on_gpu()?.module.repeated(inputs, outputs, times).map_err(|e| self.context().gpu(e, inputs))
+    }
+
     /// Prepares calls that are replayed together, each on inputs and results of its own: one launch
     /// of a CUDA graph, instead of one for each kernel.
     ///

@@ -1,5 +1,6 @@
 //! An emulated CUDA device: the emulator behind the back end's trait [`Device`].
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ pub struct Emulated {
     memory: Memory,
     seed: u64,
     target: Target,
+    /// The most launches of a recording that could have come next.
+    most_ready: Rc<Cell<usize>>,
 }
 
 impl Emulated {
@@ -28,12 +31,20 @@ impl Emulated {
 
     /// A device of this kind.
     pub fn of(seed: u64, target: Target) -> Emulated {
-        Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed, target }
+        Emulated { kernels: BTreeMap::new(), memory: Memory::new(), seed, target, most_ready: Rc::default() }
+    }
+
+    /// The most launches of recordings that could have come next at a time.
+    pub fn most_ready(&self) -> Rc<Cell<usize>> {
+        Rc::clone(&self.most_ready)
     }
 }
 
-/// Launches that are repeated.
-type Recording = Vec<Recorded>;
+/// Launches that are repeated, in any order in which each waits for those that it has to.
+pub struct Recording {
+    launches: Vec<Recorded>,
+    waits: Vec<Vec<usize>>,
+}
 
 /// One of them.
 pub struct Recorded {
@@ -110,7 +121,7 @@ impl Device for Emulated {
         launches.iter().map(time).collect()
     }
 
-    fn record(&mut self, launches: &[Launch<'_>]) -> Result<Option<Recording>, String> {
+    fn record(&mut self, launches: &[Launch<'_>], waits: &[Vec<usize>]) -> Result<Option<Recording>, String> {
         let own = |launch: &Launch<'_>| Recorded {
             kernel: launch.kernel.to_owned(),
             blocks: launch.blocks,
@@ -119,14 +130,25 @@ impl Device for Emulated {
             arguments: launch.arguments.clone(),
             maps: launch.maps.clone(),
         };
-        Ok(Some(launches.iter().map(own).collect()))
+        Ok(Some(Recording { launches: launches.iter().map(own).collect(), waits: waits.to_vec() }))
     }
 
     fn replay(&mut self, recording: &Recording) -> Result<(), String> {
-        recording.iter().try_for_each(|Recorded { kernel, blocks, threads, shared, arguments, maps }| {
+        let mut left: Vec<usize> = (0..recording.launches.len()).collect();
+        let mut random = self.seed;
+        while !left.is_empty() {
+            let waits = |number: &usize| recording.waits[*number].iter().any(|other| left.contains(other));
+            let ready: Vec<usize> = left.iter().copied().filter(|number| !waits(number)).collect();
+            self.most_ready.set(self.most_ready.get().max(ready.len()));
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let next = *ready.get((random >> 33) as usize % ready.len().max(1)).ok_or("launches wait in a circle")?;
+            left.retain(|number| *number != next);
+            let Recorded { kernel, blocks, threads, shared, arguments, maps } = &recording.launches[next];
             let (blocks, threads, shared) = (*blocks, *threads, *shared);
-            self.launch(&Launch { kernel, blocks, threads, shared, arguments: arguments.clone(), maps: maps.clone() })
-        })
+            let (arguments, maps) = (arguments.clone(), maps.clone());
+            self.launch(&Launch { kernel, blocks, threads, shared, arguments, maps, accesses: vec![] })?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<(), String> {

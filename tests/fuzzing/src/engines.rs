@@ -336,7 +336,14 @@ impl Form {
                 };
                 // Calls of one program have several kinds of devices.
                 let seed = inputs.iter().map(|input| input.shape().iter().product::<usize>() as u64).sum();
-                self.run_on(&mut Runner::new(module, Emulated::new(seed), None), inputs)
+                let mut runner = Runner::new(module, Emulated::new(seed), None);
+                let first = self.run_on(&mut runner, inputs);
+                // The second call of the same sizes replays a recording.
+                if seed % 4 != 1 {
+                    return first;
+                }
+                let again = self.run_on(&mut runner, inputs);
+                if again == first { first } else { again }
             }
             Engine::Gpu | Engine::GpuCudaC => {
                 let module = || if engine == Engine::Gpu { self.for_gpu() } else { self.by_cuda_c() };

@@ -24,6 +24,7 @@ mod products;
 mod prose;
 mod ptx;
 mod random;
+mod recordings;
 mod reducers;
 mod samples;
 mod schedules;
