@@ -76,17 +76,19 @@ impl Tiled {
             return vec![by_threads([1; 2]).in_parts(sum, None), small];
         }
         let square = by_threads([2; 2]);
-        let in_parts = by_threads([2; 2]).in_parts(sum, None);
-        let small_parts = by_threads([1; 2]).in_parts(sum, in_parts.split.clone());
+        let [few, many] = [[1; 2], [2; 2]].map(|quads| by_threads(quads).in_parts(sum, None).split);
+        let [small_parts, in_parts] =
+            [([1; 2], many), ([2; 2], few)].map(|(quads, other)| by_threads(quads).in_parts(sum, other));
         vec![small_parts, in_parts, by_threads([2, 1]), small, square]
     }
 
-    /// The same with the sums of tiles in parts, unless those of tiles of twice the sides take less
-    /// time.
-    fn in_parts(self, sum: Dtype, larger: Option<Split>) -> Tiled {
+    /// The same with the sums of tiles in parts, unless tiles of other sides take less time.
+    fn in_parts(self, sum: Dtype, other: Option<Split>) -> Tiled {
         let [height, width] = self.tile();
         let (tiles, inner) = (self.counts(), length(&self.groups.inner));
-        let split = Split { tiles, inner, bytes: height * width * bytes(sum), larger: larger.map(Box::new) };
+        let small = height * width <= (16 * QUAD) * (16 * QUAD);
+        let (bytes, other) = (height * width * bytes(sum), other.map(Box::new));
+        let split = Split { tiles, inner, bytes, small, other };
         Tiled { split: Some(split), ..self }
     }
 

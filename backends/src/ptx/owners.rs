@@ -16,6 +16,9 @@ use super::inst::{Comparison, Opcode, Reg, Rounding, Shuffle, Special, Type};
 use super::ordered::LANES;
 use super::scalar;
 
+/// The values that lanes are given at a time.
+const AT_ONCE: usize = 16;
+
 /// The tables that lanes own the elements of, with the register of a lane's own.
 #[derive(Default)]
 pub(super) struct Owned {
@@ -142,12 +145,17 @@ impl Emitter<'_> {
         let value = number(self.b(), value);
         let dtype = self.program.buffers[buffer].dtype;
         let step = if sabotage::on(Bug::SkippedTurn) { 2 } else { 1 };
-        for from in (0..LANES).step_by(step) {
-            let given = shuffled(self.b(), &[value], Shuffle::Of, from)[0];
-            let bit = self.b().op2(Opcode::And, Type::B32, own, 1i64 << from);
-            let is_own = self.b().set(Comparison::Ne, Type::U32, bit, 0);
-            let merged = self.merged(dtype, state, given);
-            self.b().guarded(is_own, |b| b.assign(state.reg, merged));
+        let lanes: Vec<u32> = (0..LANES).step_by(step).collect();
+        for lanes in lanes.chunks(AT_ONCE) {
+            // Values are on their way together: the assembler leaves shuffles where they are.
+            let given: Vec<Reg> =
+                lanes.iter().map(|from| shuffled(self.b(), &[value], Shuffle::Of, *from)[0]).collect();
+            for (from, given) in lanes.iter().zip(given) {
+                let bit = self.b().op2(Opcode::And, Type::B32, own, 1i64 << from);
+                let is_own = self.b().set(Comparison::Ne, Type::U32, bit, 0);
+                let merged = self.merged(dtype, state, given);
+                self.b().guarded(is_own, |b| b.assign(state.reg, merged));
+            }
         }
     }
 

@@ -21,7 +21,13 @@ const BLOCKS: i64 = 256;
 const LEAST: i64 = 256;
 /// How many inner indices a block multiplies in the time in which it adds the sums of a part.
 const PRICE: i64 = 8;
-/// The number of blocks that surely run at the same time.
+/// The same for what joining takes with any number of parts: sums go through memory.
+const JOIN: i64 = 80;
+/// The share of its time alone that a large tile takes on a multiprocessor with others, in
+/// sixteenths.
+const BESIDE_OTHERS: i64 = 12;
+const WHOLE: i64 = 16;
+/// The number of multiprocessors that a device surely has.
 const MULTIPROCESSORS: i64 = BLOCKS / 2;
 /// How long an inner index takes in a tile, and in one of twice the sides.
 const SMALLER: i64 = 3;
@@ -38,8 +44,11 @@ pub struct Split {
     pub(super) inner: Size,
     /// The bytes of the sums of a tile.
     pub(super) bytes: i64,
-    /// The same in tiles of twice the sides, to be taken instead where that takes less time.
-    pub(super) larger: Option<Box<Split>>,
+    /// Whether the tiles are small.
+    pub(super) small: bool,
+    /// The same in tiles of twice or half the sides, to be taken instead where that takes less
+    /// time, in parts or not.
+    pub(super) other: Option<Box<Split>>,
 }
 
 /// An argument of a contraction in parts.
@@ -62,31 +71,39 @@ impl Split {
 
     /// The number of parts. With one, the contraction is better not split, or not in these tiles.
     pub(super) fn parts(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let parts = self.best(value);
-        match &self.larger {
-            Some(larger) if LARGER * larger.time(value) < SMALLER * self.time(value) => 1,
-            _ => parts,
-        }
+        let other_is_better = |other: &Split| (other.time(value), !other.small) < (self.time(value), !self.small);
+        if self.other.as_deref().is_some_and(other_is_better) { 1 } else { self.best(value) }
     }
 
-    /// The number of parts that takes the least time.
+    /// The number of parts that takes the least time, the fewest of several.
     fn best(&self, value: &impl Fn(&Size) -> i64) -> i64 {
         let (tiles, inner) = (self.count(value), value(&self.inner));
         if tiles == 0 || inner < LEAST {
             return 1;
         }
-        // A tile takes `inner / parts` steps and then `parts * PRICE`, so their product is best.
-        let parts = (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1);
+        // Parts take `inner / parts` steps and then `parts * PRICE`: from the root on, more of them
+        // take longer.
+        let most = (BLOCKS / tiles).min((inner / PRICE).isqrt()).max(1);
         // As lengths are rounded up, fewer parts may have all inner indices.
-        inner.cast_unsigned().div_ceil(part_of(inner, parts)).cast_signed()
+        let all = (1..=most).map(|parts| inner.cast_unsigned().div_ceil(part_of(inner, parts)).cast_signed());
+        all.min_by_key(|parts| (self.time_of(*parts, value), *parts)).unwrap_or(1)
     }
 
-    /// The time that this takes on some hundred multiprocessors, in that of an inner index of a
-    /// tile.
+    /// The time that the best parts take.
     fn time(&self, value: &impl Fn(&Size) -> i64) -> i64 {
-        let (parts, inner) = (self.best(value), value(&self.inner).max(0));
-        let turns = self.count(value).saturating_mul(parts).saturating_add(MULTIPROCESSORS - 1) / MULTIPROCESSORS;
-        turns.saturating_mul(inner / parts).saturating_add(parts * PRICE)
+        self.time_of(self.best(value), value)
+    }
+
+    /// The time that parts take on some hundred multiprocessors.
+    fn time_of(&self, parts: i64, value: &impl Fn(&Size) -> i64) -> i64 {
+        let inner = value(&self.inner).max(1);
+        let blocks = self.count(value).saturating_mul(parts).saturating_add(MULTIPROCESSORS - 1) / MULTIPROCESSORS;
+        // Shared memory keeps small tiles waiting, and the latency of loads larger ones, while
+        // others multiply.
+        let (each, unit) = if self.small { (WHOLE, SMALLER) } else { (BESIDE_OTHERS, LARGER) };
+        let slower = blocks.saturating_mul(each).max(WHOLE);
+        let multiplied = slower.saturating_mul(part_of(inner, parts).cast_signed()) / WHOLE;
+        multiplied.saturating_add(if parts > 1 { JOIN + parts * PRICE } else { 0 }).saturating_mul(unit)
     }
 
     /// The number of inner indices in a part.
@@ -181,5 +198,36 @@ impl Emitter<'_> {
         for (number, sum) in (0i64..).zip(sums.iter().flatten()) {
             visit(self, *sum, number * row);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parts of a result of some small tiles and inner indices, in small and in large tiles.
+    fn parts(small: i64, large: i64, inner: i64) -> [i64; 2] {
+        let of = |small: bool, tiles: i64, other: Option<Split>| Split {
+            tiles: vec![Size::constant(tiles)],
+            inner: Size::constant(inner),
+            bytes: 4,
+            small,
+            other: other.map(Box::new),
+        };
+        let value = |size: &Size| size.as_constant().unwrap_or(0);
+        let [few, many] = [of(true, small, None), of(false, large, None)];
+        [of(true, small, Some(many)).parts(&value), of(false, large, Some(few)).parts(&value)]
+    }
+
+    #[test]
+    fn sums_are_split_where_that_saves_time() {
+        assert_eq!(parts(1, 1, 8192), [32, 1]);
+        assert_eq!(parts(32, 8, 256), [4, 1]);
+        // Enough tiles for all multiprocessors.
+        assert_eq!(parts(512, 128, 256), [1, 1]);
+        assert_eq!(parts(128, 64, 256), [1, 1]);
+        // Few and long sums.
+        assert_eq!(parts(64, 16, 2048), [1, 8]);
+        assert_eq!(parts(32, 8, 255), [1, 1]);
     }
 }

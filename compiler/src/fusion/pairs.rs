@@ -1,5 +1,7 @@
 //! The search over pairs of kernels that `siblings`, `nest` and `koutput` share: the pair that
-//! saves the most bytes first, and smaller kernels first among equal savings. When two are merged,
+//! saves the most bytes first, and smaller kernels first among equal savings. Work that takes the
+//! results of two products follows the one that ends later: so the other one need not wait, and
+//! nothing waits for the two of them in turn. When two are merged,
 //! pairs with either become pairs with the result; of refused pairs, only those that may have
 //! changed are tried again.
 
@@ -16,8 +18,8 @@ use super::{Graph, profit};
 pub(super) type Pair = (KernelId, KernelId);
 
 /// More bytes first, and among those with about the same, less code, so that long chains merge like
-/// a tree.
-type Key = (Reverse<u32>, u64, Pair);
+/// a tree. The last producer comes first.
+type Key = (Reverse<u32>, u64, Reverse<u32>, Pair);
 
 /// Pairs that wait to be looked at.
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub(super) struct Pairs {
     /// The kernel that a merged one has become part of.
     became: SecondaryMap<KernelId, PackedOption<KernelId>>,
     refused: BTreeSet<Pair>,
+    /// How many kernels run one after another before each has run.
+    depths: SecondaryMap<KernelId, u32>,
     /// Refused pairs with a kernel that may be accepted when it changes.
     again: BTreeMap<KernelId, Vec<Pair>>,
 }
@@ -33,25 +37,30 @@ pub(super) struct Pairs {
 impl Pairs {
     /// Adds a pair, if it saves anything.
     pub fn put(&mut self, graph: &Graph, pair: Pair) {
-        self.order.insert(weigh(graph, pair));
+        self.order.insert(self.weigh(graph, pair));
     }
 
     /// The next pair.
     pub fn pop(&mut self, graph: &Graph) -> Option<Pair> {
         while let Some(key) = self.order.pop_first() {
-            let (first, second) = key.2;
+            let (first, second) = key.3;
             let pair = (self.resolve(first), self.resolve(second));
             if pair.0 == pair.1 || self.refused.contains(&pair) {
                 continue;
             }
             // It may have grown since it was weighed.
-            let now = weigh(graph, pair);
-            if now <= (key.0, key.1, pair) {
+            let now = self.weigh(graph, pair);
+            if now <= (key.0, key.1, key.2, pair) {
                 return Some(pair);
             }
             self.order.insert(now);
         }
         None
+    }
+
+    fn weigh(&self, graph: &Graph, pair: Pair) -> Key {
+        let statements = graph.price(pair.0).statements + graph.price(pair.1).statements;
+        (Reverse(saved(graph, pair).ilog2()), statements, Reverse(self.depths[pair.0]), pair)
     }
 
     fn resolve(&mut self, mut kernel: KernelId) -> KernelId {
@@ -91,10 +100,6 @@ impl Pairs {
     }
 }
 
-fn weigh(graph: &Graph, pair: Pair) -> Key {
-    (Reverse(saved(graph, pair).ilog2()), graph.price(pair.0).statements + graph.price(pair.1).statements, pair)
-}
-
 /// The buffers that flow from the first kernel to the second.
 pub(super) fn flows(graph: &Graph, (producer, consumer): Pair) -> Vec<BufferId> {
     graph.stores(producer).intersection(graph.loads(consumer)).copied().collect()
@@ -118,6 +123,10 @@ pub(super) fn along_flows(
 ) -> bool {
     let mut pairs = Pairs::default();
     let consumers: Vec<KernelId> = graph.kernels().collect();
+    for consumer in &consumers {
+        let before = graph.producers(*consumer).into_iter().map(|producer| pairs.depths[producer]).max();
+        pairs.depths[*consumer] = before.unwrap_or(0) + 1;
+    }
     for consumer in consumers {
         for producer in graph.producers(consumer) {
             pairs.put(graph, (producer, consumer));

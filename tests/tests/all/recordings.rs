@@ -3,7 +3,7 @@
 
 use backends::ptx::{Module, Runner};
 use ir::array::Array;
-use ir::{Dtype, Scalar};
+use ir::{Dtype, Scalar, visit};
 use schedule::{Machine, schedule};
 use tests::emulated::Emulated;
 use tests::engines::{Engine, Outcome, compile_in};
@@ -62,6 +62,22 @@ fn recorded_launches_run_in_any_order() {
         }
     }
     assert!(open > 6, "{open}");
+}
+
+/// Work on a sum of two products follows the one that ends later, so the other one waits for
+/// nothing.
+#[test]
+fn work_follows_the_later_product() {
+    let source = "fn main(x: f32[n, k], w: f32[k, m], h: f32[n, k], u: f32[k, k], v: f32[k, m]) {
+        tanh(x @ w + (h @ u) @ v)
+    }";
+    let compiled = compile_in(source, "main", &[]).unwrap();
+    let program = &compiled.forms[1].program;
+    let output = program.outputs()[0];
+    let last = program.kernels.values().find(|kernel| visit::stores(&kernel.body).contains(&output)).unwrap();
+    let inputs = program.inputs();
+    assert_eq!(program.kernels.len(), 3, "{program}");
+    assert!(!visit::loads(&last.body).contains(&inputs[0]), "{program}");
 }
 
 /// Small whole numbers.
