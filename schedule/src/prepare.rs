@@ -130,7 +130,7 @@ pub(crate) fn expand(values: &mut Values, c: Contraction) -> Block {
     let mut body = c.left.body;
     body.extend(c.right.body);
     body.push(Statement::Let { value: product, op: Op::Binary(BinaryOp::Mul, c.left.value, c.right.value) });
-    let order = if Monoid::Sum.depends_on_order(dtype) { Order::Lanes } else { Order::Free };
+    let order = if Monoid::Sum.depends_on_order(dtype) { c.order } else { Order::Free };
     let sum = Reduction::monoid(c.result, Monoid::Sum, order, product);
     let reduce = Loop { dims: c.reduce, kind: LoopKind::Reduce(vec![sum]), body };
     let mut point = vec![Statement::Loop(reduce)];

@@ -57,6 +57,21 @@ fn contractions_become_loops_where_they_are_not_kept() {
     }
 }
 
+/// The product of a vector and a matrix is added up in the order in which the matrix is in memory.
+#[test]
+fn products_with_vectors_have_an_order() {
+    let arrays = "symbol m = dim 1 of input 1 input 0 %x: f32[n] input 1 %y: f32[n, m] output 0 %z: f32[m]";
+    for (said, order) in [(" blocks", "sum blocks"), ("", "sum lanes")] {
+        let body = format!(
+            "v2 = contract j < m over k < n{said} {{
+                left {{ v0 = load %x[k] yield v0 }} right {{ v1 = load %y[k, j] yield v1 }}
+                epilogue {{ store %z[j], v2 }} }}"
+        );
+        let text = after(&[prepare::prepare], &program(arrays, &body), Machine::PTX).to_string();
+        assert!(text.contains(order), "{text}");
+    }
+}
+
 /// The weights of a convolution are the same for all elements; one on the inner index alone stays.
 #[test]
 fn a_condition_stands_in_one_factor() {

@@ -487,6 +487,32 @@ pub(super) trait Control: Sized {
         });
         self.b().barrier();
         let before = self.b().load(Space::Shared, Type::B64, slot);
+        self.is_last(before, blocks)
+    }
+
+    /// The same for the warps of the same number in some blocks.
+    fn warp_ends_last(&mut self, blocks: Reg, counter: impl FnOnce(&mut Self) -> Reg) -> Reg {
+        let thread = self.b().mov(Type::U32, Operand::Special(Special::Tid));
+        let lane = self.b().op2(Opcode::And, Type::B32, thread, 31);
+        let leads = self.b().set(Comparison::Eq, Type::U32, lane, 0);
+        let leader = self.b().mov(Type::B64, 0);
+        let leader = self.b().copy(leader);
+        self.b().warp_barrier();
+        self.when(leads, |e| {
+            let counter = counter(e);
+            let before = e.b().count_in_order(Address { base: Some(counter), offset: 0 });
+            let last = e.is_last(before, blocks);
+            let last = e.b().select(Type::B64, 1, 0, last);
+            e.b().assign(leader, last);
+        });
+        let last = self.b().set(Comparison::Ne, Type::S64, leader, 0);
+        let last = self.b().any(last);
+        self.b().warp_barrier();
+        last
+    }
+
+    /// Whether a count of the blocks that came before is that of the last one.
+    fn is_last(&mut self, before: Reg, blocks: Reg) -> Reg {
         let number = self.b().op2(Opcode::Rem, Type::U64, before, blocks);
         let last = if sabotage::on(Bug::PtxLastBlock) {
             self.b().mov(Type::U64, 0)

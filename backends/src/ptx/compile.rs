@@ -373,6 +373,7 @@ fn contracted(
             more: tiled.more(),
             target: tiled.target(),
             turn: tiled.turn(),
+            at_most: tiled.at_most(),
             split: tiled.split().cloned(),
             ..variant
         }

@@ -1,5 +1,6 @@
 //! Tiled contractions (matrix products). A block computes a tile of the result, and each thread a
-//! part of it in registers: a square, or a half or quarter of one for small results. The factors go
+//! part of it in registers: a square, or a half or quarter of one for small results. Tiles for few
+//! rows are as wide as a quarter of a block's threads reach. The factors go
 //! through shared memory, a few inner iterations at a time, in a pipeline: the next tiles are
 //! copied while the current ones are multiplied. Finally the tile itself is staged in shared
 //! memory, and the epilogue runs along its rows.
@@ -18,7 +19,7 @@ use super::emit::{Argument, Emitter};
 use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::pipeline::Pipeline;
-use super::split::Split;
+use super::split::{Joining, Split, TilePart};
 use super::tensor::TensorUnits;
 use super::{Math, Target, scalar};
 
@@ -26,8 +27,11 @@ use super::{Math, Target, scalar};
 pub(super) const THREADS: u32 = 256;
 /// The number of inner iterations per tile of the factors.
 pub(super) const DEPTH: i64 = 16;
-/// The number of rows of a result tile that are staged at a time: one quad per row of threads.
-const ROWS_AT_ONCE: i64 = 16 * QUAD;
+/// The threads of a warp down and across a tile.
+const OF_WARP: [i64; 2] = [4, 8];
+/// The warps of a block down and across a tile, and the same for few rows.
+const WARPS: [i64; 2] = [4, 2];
+const FEW_WARPS: [i64; 2] = [1, 8];
 /// The indices of a group with their extents.
 pub(super) type Dims = [(IndexId, Extent)];
 
@@ -53,6 +57,8 @@ enum Multiplier {
 pub(super) struct Tiles {
     /// The rows and columns of a thread's part in quads.
     quads: [i64; 2],
+    /// The warps down and across the tile.
+    warps: [i64; 2],
     pub(super) dtype: Dtype,
     /// The type of the accumulators.
     pub(super) sum: Dtype,
@@ -64,37 +70,58 @@ impl Tiled {
         let dtype = values[c.result];
         let groups = Groups::new(c);
         let units = TensorUnits::of(program, values, (c, &groups), math);
-        let whole = |multiplier| Tiled { groups: Groups::new(c), multiplier, split: None };
-        let all: Vec<Tiled> = units.into_iter().map(|units| whole(Multiplier::TensorUnits(units))).collect();
-        if !all.is_empty() {
-            return all;
+        if !units.is_empty() {
+            return units.into_iter().map(|units| Tiled::by_units(Groups::new(c), units)).collect();
         }
+        let whole = |multiplier| Tiled { groups: Groups::new(c), multiplier, split: None };
         let sum = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { Dtype::F32 } else { dtype };
-        let by_threads = |quads| whole(Multiplier::Threads(Tiles { quads, dtype, sum }));
+        let by_threads = |quads| whole(Multiplier::Threads(Tiles { quads, warps: WARPS, dtype, sum }));
+        let few = whole(Multiplier::Threads(Tiles { quads: [1; 2], warps: FEW_WARPS, dtype, sum }));
+        let few = few.split_as(Split::of_wide_tiles, sum);
         let small = by_threads([1; 2]);
         if sum.bytes() == 8 {
-            return vec![by_threads([1; 2]).in_parts(sum, None), small];
+            return vec![few, by_threads([1; 2]).in_parts(sum, None), small];
         }
         let square = by_threads([2; 2]);
-        let [few, many] = [[1; 2], [2; 2]].map(|quads| by_threads(quads).in_parts(sum, None).split);
-        let [small_parts, in_parts] =
-            [([1; 2], many), ([2; 2], few)].map(|(quads, other)| by_threads(quads).in_parts(sum, other));
-        vec![small_parts, in_parts, by_threads([2, 1]), small, square]
+        let [small_sums, large_sums] = [[1; 2], [2; 2]].map(|quads| by_threads(quads).in_parts(sum, None).split);
+        let [small_parts, in_parts] = [([1; 2], large_sums), ([2; 2], small_sums)]
+            .map(|(quads, other)| by_threads(quads).in_parts(sum, other));
+        vec![few, small_parts, in_parts, by_threads([2, 1]), small, square]
     }
 
     /// The same with the sums of tiles in parts, unless tiles of other sides take less time.
     fn in_parts(self, sum: Dtype, other: Option<Split>) -> Tiled {
         let [height, width] = self.tile();
-        let (tiles, inner) = (self.counts(), length(&self.groups.inner));
         let small = height * width <= (16 * QUAD) * (16 * QUAD);
-        let (bytes, other) = (height * width * bytes(sum), other.map(Box::new));
-        let split = Split { tiles, inner, bytes, small, other };
+        self.split_as(|groups, tiles, bytes| Split::by_tiles(groups, tiles, bytes, (small, other)), sum)
+    }
+
+    /// By tensor cores: in parts, if there are few rows.
+    fn by_units(groups: Groups, units: TensorUnits) -> Tiled {
+        let joins = units.joins();
+        let whole = Tiled { groups, multiplier: Multiplier::TensorUnits(units), split: None };
+        if joins { whole.split_as(Split::of_few_rows, Dtype::F32) } else { whole }
+    }
+
+    /// The same with sums in parts, given the grid of tiles and the bytes of the sums of one.
+    fn split_as(self, split: impl FnOnce(&Groups, Vec<Size>, i64) -> Split, sum: Dtype) -> Tiled {
+        let [height, width] = self.tile();
+        let split = split(&self.groups, self.counts(), height * width * bytes(sum));
         Tiled { split: Some(split), ..self }
     }
 
     /// The parts of the sums, if blocks share tiles.
     pub(super) fn split(&self) -> Option<&Split> {
         self.split.as_ref()
+    }
+
+    /// The sizes that it is for: each at most the number next to it.
+    pub(super) fn at_most(&self) -> Vec<(Size, i64)> {
+        let most_rows = match &self.multiplier {
+            Multiplier::TensorUnits(units) => units.most_rows(),
+            Multiplier::Threads(tiles) => (tiles.warps == FEW_WARPS).then(|| tiles.sides()[0].length),
+        };
+        most_rows.map(|most| (length(&self.groups.rows), most)).into_iter().collect()
     }
 
     /// The oldest device that runs it.
@@ -144,6 +171,7 @@ impl Tiled {
         match &self.multiplier {
             Multiplier::Threads(tiles) => {
                 let size = match tiles.quads {
+                    _ if tiles.warps == FEW_WARPS => return "_few".to_owned(),
                     [2, 1] => "_narrow",
                     [1, 1] if tiles.sum.bytes() < 8 => "_small",
                     _ => "",
@@ -179,7 +207,7 @@ impl Tiled {
     fn resident(&self) -> u32 {
         match &self.multiplier {
             // While one block waits, others multiply.
-            Multiplier::Threads(tiles) if tiles.quads == [2, 1] => 3,
+            Multiplier::Threads(tiles) if tiles.quads == [2, 1] || tiles.warps == FEW_WARPS => 3,
             Multiplier::Threads(_) => 2,
             Multiplier::TensorUnits(units) => units.resident(),
         }
@@ -189,11 +217,14 @@ impl Tiled {
 impl Tiles {
     /// The sides of a result tile: its rows and its columns.
     pub(super) fn sides(&self) -> [Side; 2] {
-        self.quads.map(|quads| Side { length: 16 * QUAD * quads, dtype: self.dtype, sum: self.sum })
+        [0, 1].map(|side| {
+            let length = self.warps[side] * OF_WARP[side] * QUAD * self.quads[side];
+            Side { length, dtype: self.dtype, sum: self.sum }
+        })
     }
 
     /// The parts of sums that a thread loads at a time: as many registers as a square has.
-    pub(super) fn parts_at_once(&self) -> i64 {
+    fn parts_at_once(&self) -> i64 {
         let registers = self.quads.iter().product::<i64>() * QUAD * QUAD * bytes(self.sum) / 4;
         (4 * QUAD * QUAD / registers).max(1)
     }
@@ -300,6 +331,15 @@ pub(super) struct TileGrid<'t> {
     pub(super) counts: TileCounts,
     /// The number of rows, columns and inner indices.
     pub(super) lengths: [Reg; 3],
+    /// The parts of the sums, if blocks share tiles.
+    split: Option<&'t Split>,
+}
+
+/// A tile of a contraction, or a part of its sums.
+pub(super) struct TileSums<'t> {
+    pub(super) sides: [TileSide<'t>; 2],
+    pub(super) inner: Inner<'t>,
+    pub(super) part: Option<TilePart<'t>>,
 }
 
 impl Emitter<'_> {
@@ -307,12 +347,11 @@ impl Emitter<'_> {
     pub(super) fn contract(&mut self, c: &Contraction, tiled: &Tiled) {
         self.mapping.resident = Some(tiled.resident());
         let grid = self.tile_grid(tiled);
-        match (&tiled.multiplier, &tiled.split) {
-            (Multiplier::Threads(tiles), Some(split)) => self.multiply_in_parts(c, tiles, split, &grid),
-            (Multiplier::Threads(tiles), None) => {
-                self.for_each_tile(&grid, |e, sides, inner| e.multiply_by_threads(c, tiles, sides, inner));
+        match &tiled.multiplier {
+            Multiplier::Threads(tiles) => {
+                self.for_each_tile(&grid, |e, tile| e.multiply_by_threads(c, tiles, &tile));
             }
-            (Multiplier::TensorUnits(units), _) => self.multiply_by_tensor_units(c, units, &grid),
+            Multiplier::TensorUnits(units) => self.multiply_by_tensor_units(c, units, &grid),
         }
     }
 
@@ -320,7 +359,7 @@ impl Emitter<'_> {
         let counts = self.tile_counts(tiled.counts());
         let Groups { rows, columns, inner, .. } = &tiled.groups;
         let lengths = [rows, columns, inner].map(|dims| self.size(&length(dims)));
-        TileGrid { groups: &tiled.groups, tile: tiled.tile(), counts, lengths }
+        TileGrid { groups: &tiled.groups, tile: tiled.tile(), counts, lengths, split: tiled.split.as_ref() }
     }
 
     pub(super) fn tile_counts(&mut self, sizes: Vec<Size>) -> TileCounts {
@@ -331,24 +370,26 @@ impl Emitter<'_> {
         TileCounts { along, all, small }
     }
 
-    /// Emits a loop over the tiles of this block.
-    pub(super) fn for_each_tile(
-        &mut self,
-        grid: &TileGrid<'_>,
-        make: impl FnOnce(&mut Self, [TileSide<'_>; 2], Inner<'_>),
-    ) {
-        let [.., depth] = grid.lengths;
+    /// Emits a loop over the tiles of this block, or over parts of their sums.
+    pub(super) fn for_each_tile<'t>(&mut self, grid: &TileGrid<'t>, make: impl FnOnce(&mut Self, TileSums<'t>)) {
+        let ([.., depth], dims) = (grid.lengths, &grid.groups.inner);
+        if let Some(split) = grid.split {
+            return self.for_each_part(split, grid.counts.all, depth, |e, part, [from, end]| {
+                let sides = e.tile_sides(grid, part.tile);
+                make(e, TileSums { sides, inner: Inner { dims, from: Some(from), end }, part: Some(part) });
+            });
+        }
         let [block, blocks] = [Special::Ctaid, Special::Nctaid].map(|s| self.special(s));
         self.counted(block, grid.counts.all, blocks, |e, number| {
             let sides = e.tile_sides(grid, number);
-            make(e, sides, Inner { dims: &grid.groups.inner, from: None, end: depth });
+            make(e, TileSums { sides, inner: Inner { dims, from: None, end: depth }, part: None });
         });
     }
 
     /// The sides of the tile of a number. Tile 0 is the one at (0, 0), 1 the one at (0, 1), and so
     /// on: blocks that run at the same time share rows of the left factor, which stay in the L2
     /// cache.
-    pub(super) fn tile_sides<'t>(&mut self, grid: &TileGrid<'t>, number: Reg) -> [TileSide<'t>; 2] {
+    fn tile_sides<'t>(&mut self, grid: &TileGrid<'t>, number: Reg) -> [TileSide<'t>; 2] {
         let Groups { batch, rows, columns, .. } = grid.groups;
         let [down, across, _] = grid.lengths;
         let digits = self.digits(number, &grid.counts);
@@ -365,13 +406,18 @@ impl Emitter<'_> {
         ]
     }
 
-    fn multiply_by_threads(&mut self, c: &Contraction, tiles: &Tiles, sides: [TileSide<'_>; 2], inner: Inner<'_>) {
-        let sums = self.tile_sums(c, tiles, sides, inner);
-        self.tile_epilogue(c, tiles, sides, &sums);
+    fn multiply_by_threads(&mut self, c: &Contraction, tiles: &Tiles, tile: &TileSums<'_>) {
+        let sums = self.tile_sums(c, tiles, tile.sides, tile.inner);
+        let all: Vec<Reg> = sums.iter().flatten().copied().collect();
+        let joining = (Joining::Block, THREADS, tiles.parts_at_once());
+        self.with_all_parts(tile.part.as_ref(), joining, (tiles.sum, &all), |e| {
+            let epilogue = e.begin_epilogue(c, tiles.sum, tiles.dtype, tile.sides);
+            e.epilogue_tile(&epilogue, tiles, &sums);
+        });
     }
 
     /// This thread's sums of a tile, over some inner indices. The result is row by row.
-    pub(super) fn tile_sums(
+    fn tile_sums(
         &mut self,
         c: &Contraction,
         tiles: &Tiles,
@@ -407,8 +453,8 @@ impl Emitter<'_> {
         for step in 0..DEPTH {
             let left = Address { base: Some(places[0]), offset: step * down.pitch() };
             let right = Address { base: Some(places[1]), offset: step * across.pitch() };
-            let left = self.quads(tiles.sum, left, (tiles.quads[0], 4));
-            let right = self.quads(tiles.sum, right, (tiles.quads[1], 8));
+            let left = self.quads(tiles.sum, left, (tiles.quads[0], OF_WARP[0]));
+            let right = self.quads(tiles.sum, right, (tiles.quads[1], OF_WARP[1]));
             for (row, (sums, x)) in sums.iter().zip(&left).enumerate() {
                 let mut products: Vec<(Reg, Reg)> = sums.iter().copied().zip(right.iter().copied()).collect();
                 // Rows by turns forwards and backwards, so that an operand is used again at once.
@@ -418,18 +464,6 @@ impl Emitter<'_> {
                 products.into_iter().for_each(|(sum, y)| self.add_product(tiles.sum, sum, *x, y));
             }
         }
-    }
-
-    /// Runs the epilogue on the sums of a tile.
-    pub(super) fn tile_epilogue(
-        &mut self,
-        c: &Contraction,
-        tiles: &Tiles,
-        sides: [TileSide<'_>; 2],
-        sums: &[Vec<Reg>],
-    ) {
-        let epilogue = self.begin_epilogue(c, tiles.sum, tiles.dtype, sides);
-        self.epilogue_tile(&epilogue, tiles, sums);
     }
 
     /// The place of the tile with a number along each axis, the last one first.
@@ -447,14 +481,17 @@ impl Emitter<'_> {
     }
 
     /// The origin of this thread's part. A warp is arranged as four rows of eight threads, a
-    /// block as four rows of two warps. Loads by a warp then touch every bank, without conflicts.
+    /// block as four rows of two warps, or as a row of them. Loads by a warp then touch every bank,
+    /// without conflicts.
     fn corner(&mut self, tiles: &Tiles) -> Corner {
         let thread = self.special(Special::Tid);
         let mut part = |shift: i64, count: i64| {
             let rest = self.b().op2(Opcode::Shr, Type::U64, thread, shift);
             self.b().op2(Opcode::And, Type::B64, rest, count - 1)
         };
-        let (lane_across, lane_down, warp_across, warp_down) = (part(0, 8), part(3, 4), part(5, 2), part(6, 4));
+        let [high, wide] = tiles.warps;
+        let (lane_across, lane_down) = (part(0, OF_WARP[1]), part(3, OF_WARP[0]));
+        let (warp_across, warp_down) = (part(5, wide), part(5 + i64::from(wide.ilog2()), high));
         let mut at = |warp: Reg, quads: i64, lane: Reg| {
             let before = self.b().op2(Opcode::Mul, Type::S64, warp, quads * QUAD);
             self.b().op(Opcode::Mad, Type::S64, &[lane.into(), QUAD.into(), before.into()])
@@ -524,11 +561,12 @@ impl Emitter<'_> {
         let row = self.b().op(Opcode::Mad, Type::S64, &[corner.low.into(), pitch.into(), memory.into()]);
         let place = self.b().op(Opcode::Mad, Type::S64, &[corner.across.into(), bytes(tiles.sum).into(), row.into()]);
         // The four rows of threads in a warp contribute four quads of consecutive rows.
-        let run = 4 * QUAD;
+        let run = OF_WARP[0] * QUAD;
         let staged = StagedAccumulator {
             pitch,
             side: across.length,
-            rows: ROWS_AT_ONCE,
+            // One quad for each row of threads.
+            rows: tiles.warps[0] * run,
             run,
             apart: run * tiles.quads[0],
             threads: i64::from(THREADS),
@@ -546,7 +584,7 @@ impl Emitter<'_> {
                 }
             }
             self.b().barrier();
-            let at = StagedAt { memory, row: (quad * run).into(), column: 0 };
+            let at = StagedAt { memory, row: (quad * run).into(), column: 0.into() };
             self.epilogue_rows(epilogue, &staged, &at);
             self.b().barrier();
         }

@@ -50,11 +50,18 @@ pub(super) struct StagedAccumulator {
     pub(super) neighbours: i64,
 }
 
+impl StagedAccumulator {
+    /// Its bytes of shared memory.
+    pub(super) const fn bytes(&self) -> i64 {
+        self.rows * self.pitch
+    }
+}
+
 /// Where staged rows are in shared memory, and which element of the tile is their first.
 pub(super) struct StagedAt {
     pub(super) memory: Reg,
     pub(super) row: Operand,
-    pub(super) column: i64,
+    pub(super) column: Operand,
 }
 
 impl Emitter<'_> {

@@ -190,7 +190,9 @@ impl Emitter<'_> {
         let Factor { side, outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, from, .. }, .. } = *factor;
         let (width, deep) = (bytes(side.sum), steps.deep());
         let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| self.size(&(step * &Size::constant(width))));
-        let aligned = if deep { None } else { self.aligned(steps, dims, inner_dims, QUAD) };
+        // The tile of a factor with few rows has fewer quads than there are threads.
+        let quads = !deep && side.length * DEPTH >= QUAD * i64::from(THREADS);
+        let aligned = if quads { self.aligned(steps, dims, inner_dims, QUAD) } else { None };
         let origin = self.origin(steps, dims, inner_dims);
         let origin = match from {
             Some(from) => self.b().op(Opcode::Mad, Type::S64, &[from.into(), by_inner.into(), origin.into()]),

@@ -192,7 +192,7 @@ impl Module {
                 constants.push((at, vec![0; call::bytes(program, layout.binding, *id)?]));
             }
         }
-        for variant in self.kernels.iter().flat_map(|kernel| &kernel.variants).filter(|v| v.split.is_some()) {
+        for variant in chosen.iter().flatten().filter(|v| v.split.is_some()) {
             let at = layout.memory.take(COUNTERS)?;
             layout.counters.insert(&variant.name, at);
             constants.push((at, vec![0; COUNTERS]));
@@ -375,7 +375,7 @@ impl Kernel {
             v.at_most.iter().all(|(size, most)| value(size) <= *most)
                 && v.rows.as_ref().is_none_or(rows)
                 && v.maps.iter().all(|view| view.map(value).is_some())
-                && v.split.as_ref().is_none_or(|split| split.parts(value) > 1)
+                && v.split.as_ref().is_none_or(|split| split.fits(value))
         };
         let mut fitting = self.variants.iter().filter(|v| v.target <= facts.target).filter(fits);
         let last = self.variants.last().filter(|_| !self.replaces);

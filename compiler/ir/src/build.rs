@@ -304,16 +304,15 @@ impl<'a> Builder<'a> {
     pub fn contract(
         &mut self,
         free: Vec<(IndexId, Extent)>,
-        reduce: Vec<(IndexId, Extent)>,
-        left: Prologue,
-        right: Prologue,
+        (reduce, order): (Vec<(IndexId, Extent)>, Order),
+        [left, right]: [Prologue; 2],
         epilogue: impl FnOnce(&mut Self, ValueId),
     ) {
         let result = self.values.push(self.values[left.value]);
         self.begin();
         epilogue(self, result);
         let epilogue = self.end();
-        self.push(Statement::Contract(Contraction { free, reduce, left, right, result, epilogue }));
+        self.push(Statement::Contract(Contraction { free, reduce, order, left, right, result, epilogue }));
     }
 }
 

@@ -17,7 +17,9 @@ mod whiles;
 use cranelift_entity::{PrimaryMap, entity_impl};
 
 use crate::size::{Atom, Product};
-use crate::{Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp};
+use crate::{
+    Affine, BinaryOp, CompareOp, Dtype, MathFn, Monoid, Order, Origin, ReduceOp, Scalar, Size, SymbolId, UnaryOp,
+};
 
 pub use reduction::{Input, Law, Merge, Prefix, Reducer, ReducerId, Reduction, Single};
 pub use rows::Rows;
@@ -455,6 +457,8 @@ pub struct Contraction {
     pub free: Vec<(IndexId, Extent)>,
     /// The indices summed over, visible in both prologues.
     pub reduce: Vec<(IndexId, Extent)>,
+    /// The order of the sum, if a target makes loops of it: by lanes, or by blocks.
+    pub order: Order,
     /// Computes the left factor; it stores nothing.
     pub left: Prologue,
     /// Computes the right factor; it stores nothing.

@@ -17,7 +17,7 @@ use crate::nest::{
     Subscript, SymbolSource, ValueId, While,
 };
 use crate::visit::bound_indices;
-use crate::{Affine, Dtype, Extreme, Origin, Scalar, Size};
+use crate::{Affine, Dtype, Extreme, Order, Origin, Scalar, Size};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -448,7 +448,8 @@ impl<'a> Printer<'a> {
         let (free, reduce) = (self.dims(body, &c.free), self.dims(body, &c.reduce));
         let over = if c.reduce.is_empty() { "over" } else { "over " };
         let free = if c.free.is_empty() { free } else { format!("{free} ") };
-        self.line(&format!("{result} = contract {free}{over}{reduce} {{"));
+        let order = if c.order == Order::Blocks { " blocks" } else { "" };
+        self.line(&format!("{result} = contract {free}{over}{reduce}{order} {{"));
         self.depth += 1;
         self.line("left {");
         self.block(body, &c.left.body, &[c.left.value]);

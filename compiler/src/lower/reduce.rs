@@ -3,7 +3,7 @@
 use ir::checked::{Checked, ExprId, IndexId, Prefix};
 use ir::nest::{Buffer, BufferId, Loop, LoopKind, Op, Prologue, Statement};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, CompareOp, Dtype, Monoid, ReduceOp, Scalar, nest};
+use ir::{Affine, CompareOp, Dtype, Monoid, Order, ReduceOp, Scalar, nest, visit};
 
 use super::operand::Element;
 use super::{LowerError, Lowering};
@@ -56,7 +56,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// A contraction kept as one statement: a prologue for each factor, the sum, a store.
+    /// A contraction kept as one statement: a prologue for each factor, the sum, a store. Its left
+    /// factor is the one with the rows of the result, as they are in memory.
     pub fn contraction(
         &mut self,
         id: ExprId,
@@ -74,11 +75,45 @@ impl Lowering<'_> {
                 let value = k.compute(factor)?;
                 Ok(Prologue { body: k.close(), value })
             });
+            let factors = in_order([left?, right?], &outer);
+            let order = inner.last().map_or(Order::Lanes, |(last, _)| order_along(&factors, *last));
             let at = outer.iter().map(|(i, _)| nest::Subscript::index(*i)).collect();
-            k.builder().contract(outer, inner, left?, right?, |b, sum| b.store(buffer, at, sum));
+            k.builder().contract(outer, (inner, order), factors, |b, sum| b.store(buffer, at, sum));
             Ok(())
         })
     }
+}
+
+/// The factors, with the one first that alone mentions the first index of the result that only one
+/// of them mentions.
+fn in_order(factors: [Prologue; 2], free: &[(nest::IndexId, nest::Extent)]) -> [Prologue; 2] {
+    let [of_left, of_right] = factors.each_ref().map(|factor| visit::free_indices(&factor.body));
+    let first = free.iter().find(|(index, _)| of_left.contains(index) != of_right.contains(index));
+    let [left, right] = factors;
+    if first.is_some_and(|(index, _)| of_right.contains(index)) { [right, left] } else { [left, right] }
+}
+
+/// The order of the sum of a contraction: that of a reduction with the same accesses. Of those that
+/// mention the last index summed over, the ones with the most indices decide.
+fn order_along(factors: &[Prologue; 2], last: nest::IndexId) -> Order {
+    let (mut most, mut order) = (0, Order::Lanes);
+    for factor in factors {
+        visit::for_each_statement(&factor.body, &mut |statement| {
+            for access in statement.effects().accesses() {
+                let mentions = |at: &nest::Subscript| match at {
+                    nest::Subscript::Affine(affine) => !affine.coefficient(last).is_zero(),
+                    nest::Subscript::Value(_) => false,
+                };
+                let count = access.at.len();
+                if count >= most && access.at.iter().any(mentions) {
+                    let along = access.at.last().is_some_and(mentions);
+                    let others = if count > most { Order::Blocks } else { order };
+                    (most, order) = (count, if along { Order::Lanes } else { others });
+                }
+            }
+        });
+    }
+    order
 }
 
 /// The reduction of no elements; the position in no elements is 0.

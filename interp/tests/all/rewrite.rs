@@ -229,7 +229,8 @@ impl Maker<'_, '_> {
         });
         match (kind, factors) {
             (_, Some((reduce, left, right, result))) => {
-                let contraction = Contraction { free: dims, reduce, left, right, result, epilogue: body };
+                let contraction =
+                    Contraction { free: dims, reduce, order: Order::Lanes, left, right, result, epilogue: body };
                 self.b.push(Statement::Contract(contraction));
             }
             (0, _) => self.b.loop_(LoopKind::Parallel, dims, body),

@@ -9,6 +9,7 @@ mod differential;
 mod docs;
 mod ends;
 mod everywhere;
+mod few_rows;
 mod files;
 mod format;
 mod gradients;

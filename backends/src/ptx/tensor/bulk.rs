@@ -7,10 +7,15 @@
 //!
 //! Both factors must be matrices in memory that tensor maps can describe. Copies fill elements
 //! out of bounds with zeros.
+//!
+//! A tile of an instruction has no fewer than 64 rows, but may have few columns. So a product with
+//! few rows is turned: its columns are the rows of the tiles. Then nearly all that is copied are
+//! elements of the right factor, and blocks share the tiles (`split`), as memory is only read at
+//! full speed by all multiprocessors together.
 
-use ir::Size;
 use ir::groups::Groups;
 use ir::nest::{Contraction, IndexId, Program, Prologue, ValueId};
+use ir::{Dtype, Size};
 
 use super::pipeline::{InStage, Ring};
 use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, WARP};
@@ -21,7 +26,8 @@ use crate::ptx::contract::{Dims, Inner, TileGrid, length};
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use crate::ptx::factor::Steps;
-use crate::ptx::inst::{Address, Comparison, Opcode, Reg, Rounding, Special, TileFactors, Type};
+use crate::ptx::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Special, TileFactors, Type};
+use crate::ptx::split::Joining;
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
 
 /// The shared memory of a block in bytes, on devices of compute capability 9.0.
@@ -44,19 +50,42 @@ pub(super) struct FactorView {
     pub(super) batch: Vec<IndexId>,
 }
 
-/// The ring for a kind of instruction: as many stages as there is memory for.
-pub(super) fn ring(by: TileFactors) -> Ring {
-    let ring = Ring { threads: (MULTIPLY + COPY) as u32, ..wgmma::ring(by) };
-    Ring { stages: (MEMORY - staged_bytes() - ring.align) / (ring.stage() + BARRIERS), ..ring }
+/// Both factors of a product.
+pub(super) struct BulkFactors {
+    /// The factor along the rows of a tile, then the one along its columns.
+    pub(super) views: [FactorView; 2],
+    /// Whether the rows of a tile are the columns of the result.
+    pub(super) turned: bool,
 }
 
-/// The bytes of shared memory behind the ring: the rows that warps stage, and the barriers.
-pub(super) fn behind(ring: Ring) -> i64 {
-    staged_bytes() + ring.stages * BARRIERS
-}
+impl BulkFactors {
+    /// The rows and columns of the result as the rows and columns of a tile, and back.
+    fn turn<T>(&self, [rows, columns]: [T; 2]) -> [T; 2] {
+        if self.turned { [columns, rows] } else { [rows, columns] }
+    }
 
-fn staged_bytes() -> i64 {
-    MULTIPLY / WARP * STAGED.rows * STAGED.pitch
+    /// The ring for a kind of instruction: as many stages as there is memory for.
+    pub(super) fn ring(&self, by: TileFactors) -> Ring {
+        let ring = Ring { threads: (MULTIPLY + COPY) as u32, ..wgmma::ring(by) };
+        Ring { stages: (MEMORY - self.staged_bytes(by) - ring.align) / (ring.stage() + BARRIERS), ..ring }
+    }
+
+    /// The bytes of shared memory behind the ring: the elements that warps stage, and the barriers.
+    pub(super) fn behind(&self, by: TileFactors, ring: Ring) -> i64 {
+        self.staged_bytes(by) + ring.stages * BARRIERS
+    }
+
+    /// The elements that a warp stages: in a turned tile, all rows of the result and the columns of
+    /// a warp.
+    fn staged(&self, by: TileFactors) -> StagedAccumulator {
+        let rows = by.columns;
+        let turned = StagedAccumulator { pitch: (16 + 4) * 4, side: 16, rows, run: rows, apart: rows, ..STAGED };
+        if self.turned { turned } else { STAGED }
+    }
+
+    fn staged_bytes(&self, by: TileFactors) -> i64 {
+        MULTIPLY / WARP * self.staged(by).bytes()
+    }
 }
 
 impl FactorView {
@@ -100,36 +129,37 @@ impl Emitter<'_> {
         &mut self,
         c: &Contraction,
         units: &TensorUnits,
-        (by, views): (TileFactors, &[FactorView; 2]),
+        (by, factors): (TileFactors, &BulkFactors),
         grid: &TileGrid<'_>,
     ) {
         let ring = units.ring();
         let base = self.ring_base(ring);
         let staged = self.b().op2(Opcode::Add, Type::S64, base, ring.stages * ring.stage());
-        let barriers = self.b().op2(Opcode::Add, Type::S64, staged, staged_bytes());
+        let barriers = self.b().op2(Opcode::Add, Type::S64, staged, factors.staged_bytes(by));
         let stages = Stages { ring, base, barriers };
         self.copy_and_multiply(
             &[stages],
-            |e| e.copy_all(units, views, &stages, grid),
-            |e| e.multiply_all(c, units, (by, views), (&stages, staged), grid),
+            |e| e.copy_all(units, factors, &stages, grid),
+            |e| e.multiply_all(c, units, (by, factors), (&stages, staged), grid),
         );
     }
 
     /// Copies the factors' tiles for all tiles of the result.
-    fn copy_all(&mut self, units: &TensorUnits, views: &[FactorView; 2], stages: &Stages, grid: &TileGrid<'_>) {
+    fn copy_all(&mut self, units: &TensorUnits, factors: &BulkFactors, stages: &Stages, grid: &TileGrid<'_>) {
+        let views = &factors.views;
         let maps = views.each_ref().map(|factor| self.tensor_map(factor.view.clone()));
         let turn = self.first_turn();
-        self.for_each_tile(grid, |e, sides, inner| {
+        self.for_each_tile(grid, |e, tile| {
             let fixed: Vec<Vec<Reg>> = views
                 .iter()
-                .zip(&sides)
+                .zip(&factors.turn(tile.sides))
                 .map(|(factor, side)| {
                     let batch = factor.batch.iter().map(|index| e.index(*index));
                     let all: Vec<Reg> = std::iter::once(side.range.from).chain(batch).collect();
                     all.into_iter().map(|number| e.word(number)).collect()
                 })
                 .collect();
-            e.for_each_stage_of(units, inner, |e, from| {
+            e.for_each_stage_of(units, tile.inner, |e, from| {
                 let (stage, full) = e.fill_stage(stages, turn);
                 let from = e.word(from);
                 for ((factor, map), (fixed, at)) in views.iter().zip(maps).zip(fixed.iter().zip(stages.ring.offsets()))
@@ -167,26 +197,26 @@ impl Emitter<'_> {
         &mut self,
         c: &Contraction,
         units: &TensorUnits,
-        (by, views): (TileFactors, &[FactorView; 2]),
+        (by, factors): (TileFactors, &BulkFactors),
         (stages, staged): (&Stages, Reg),
         grid: &TileGrid<'_>,
     ) {
-        let [left, right] = stages.ring.offsets();
+        let ([down, across], [first, second]) = (stages.ring.offsets(), &factors.views);
         let tiles = [
-            FactorTile { side: Side::Left, deep: views[0].deep, base: stages.base, at: left.offset },
-            FactorTile { side: Side::Right, deep: views[1].deep, base: stages.base, at: right.offset },
+            FactorTile { side: Side::Left, deep: first.deep, base: stages.base, at: down.offset },
+            FactorTile { side: Side::Right, deep: second.deep, base: stages.base, at: across.offset },
         ];
         let products = self.products_of(by, tiles);
         let turn = self.first_turn();
         let (thread, warp) = (self.special(Special::Tid), self.warp());
         let lane = self.b().op2(Opcode::And, Type::B64, thread, WARP - 1);
         let leads = self.b().set(Comparison::Eq, Type::S64, lane, 0);
-        let staged =
-            self.b().op(Opcode::Mad, Type::S64, &[warp.into(), (STAGED.rows * STAGED.pitch).into(), staged.into()]);
-        let row = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
-        self.for_each_tile(grid, |e, sides, inner| {
+        let of_warp = factors.staged(by);
+        let staged = self.b().op(Opcode::Mad, Type::S64, &[warp.into(), of_warp.bytes().into(), staged.into()]);
+        let first = self.b().op2(Opcode::Mul, Type::S64, warp, STAGED.rows);
+        self.for_each_tile(grid, |e, tile| {
             e.clear(&products);
-            e.for_each_stage_of(units, inner, |e, _| {
+            e.for_each_stage_of(units, tile.inner, |e, _| {
                 let [full, free] = e.barriers(stages, turn);
                 e.await_phase(full, turn.parity);
                 let stage = e.b().op2(Opcode::Mul, Type::S64, turn.number, stages.ring.stage());
@@ -195,25 +225,39 @@ impl Emitter<'_> {
                 e.b().guarded(leads, |b| b.arrive(free));
                 e.advance(stages, turn);
             });
-            let epilogue = e.begin_epilogue(c, ir::Dtype::F32, units.dtype, sides);
-            e.epilogue_by_warps(&epilogue, &products.sums, StagedAt { memory: staged, row: row.into(), column: 0 });
+            let joining = (Joining::Warp, MULTIPLY as u32, 1);
+            e.with_all_parts(tile.part.as_ref(), joining, (Dtype::F32, &products.sums), |e| {
+                let epilogue = e.begin_epilogue(c, Dtype::F32, units.dtype, tile.sides);
+                let memory = staged;
+                if factors.turned {
+                    // A warp has the accumulators of some columns of the result.
+                    e.stage_turned_fragments((memory, of_warp.pitch), wgmma::fragments(&products.sums));
+                    e.b().warp_barrier();
+                    let at = StagedAt { memory, row: 0.into(), column: first.into() };
+                    e.epilogue_rows(&epilogue, &of_warp, &at);
+                    e.b().warp_barrier();
+                } else {
+                    e.epilogue_by_warps(&epilogue, &products.sums, (memory, first.into()));
+                }
+            });
         });
     }
 
     /// Runs the epilogue of the rows that a warp has the accumulators of.
-    fn epilogue_by_warps(&mut self, epilogue: &Epilogue<'_>, sums: &[Reg], at: StagedAt) {
+    fn epilogue_by_warps(&mut self, epilogue: &Epilogue<'_>, sums: &[Reg], (memory, row): (Reg, Operand)) {
         let start = self.int(0);
         for (pass, sums) in (0i64..).zip(sums.chunks(OF_PASS)) {
-            self.stage_fragments((at.memory, STAGED.pitch), [start, start], wgmma::fragments(sums));
+            self.stage_fragments((memory, STAGED.pitch), [start, start], wgmma::fragments(sums));
             self.b().warp_barrier();
-            self.epilogue_rows(epilogue, &STAGED, &StagedAt { column: pass * STAGED.side, ..at });
+            let column = (pass * STAGED.side).into();
+            self.epilogue_rows(epilogue, &STAGED, &StagedAt { memory, row, column });
             self.b().warp_barrier();
         }
     }
 
     /// Emits a loop over the first inner index of each stage.
     fn for_each_stage_of(&mut self, units: &TensorUnits, inner: Inner<'_>, make: impl FnOnce(&mut Self, Reg)) {
-        let start = self.int(0);
+        let start = inner.from.unwrap_or_else(|| self.int(0));
         self.counted(start, inner.end, units.depth(), make);
     }
 

@@ -21,13 +21,20 @@ use ir::sched::narrow;
 use ir::{Dtype, Size};
 
 use super::build::Control;
-use super::contract::{Inner, TileGrid, TileSide};
+use super::contract::{TileGrid, TileSums};
 use super::emit::Emitter;
 use super::epilogue::{StagedAccumulator, StagedAt};
 use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, TileType, Type};
+use super::split::Joining;
 use super::{Math, Target};
-use bulk::FactorView;
+use bulk::{BulkFactors, FactorView, IN_ROW};
 use pipeline::Ring;
+
+/// Products with fewer rows than this have their sums in parts.
+pub(super) const FEW_ROWS: i64 = 64;
+/// The rows of the result in tiles for few rows, and the columns.
+const TURNED_ROWS: [i64; 2] = [16, FEW_ROWS];
+pub(super) const TURNED_COLUMNS: i64 = 128;
 
 /// A contraction that tensor cores can compute.
 pub(super) struct TensorUnits {
@@ -44,7 +51,7 @@ enum Driver {
     /// Four warps, with factors in shared memory.
     WarpGroup(TileFactors),
     /// Four warps, with factors that bulk copies bring to shared memory.
-    Bulk(TileFactors, Box<[FactorView; 2]>),
+    Bulk(TileFactors, Box<BulkFactors>),
 }
 
 impl TensorUnits {
@@ -67,9 +74,19 @@ impl TensorUnits {
                 let [rows, columns] = wgmma::ring(by).tile;
                 let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows)?;
                 let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), columns)?;
-                Some(Driver::Bulk(by, Box::new([left, right])))
+                Some(Driver::Bulk(by, Box::new(BulkFactors { views: [left, right], turned: false })))
             };
-            let mut by_groups: Vec<Driver> = [256, 128, 64].into_iter().filter_map(bulk).collect();
+            let turned = |rows: i64| {
+                let by = TileFactors { ty, columns: rows };
+                let right = FactorView::of(program, &c.right, right, (groups, &groups.columns), TURNED_COLUMNS)?;
+                let left = FactorView::of(program, &c.left, left, (groups, &groups.rows), rows)?;
+                if rows < IN_ROW && !left.deep {
+                    return None;
+                }
+                Some(Driver::Bulk(by, Box::new(BulkFactors { views: [right, left], turned: true })))
+            };
+            let wide = [256, 128, 64].into_iter().filter_map(bulk);
+            let mut by_groups: Vec<Driver> = TURNED_ROWS.into_iter().filter_map(turned).chain(wide).collect();
             if by_groups.is_empty() {
                 by_groups.extend([256, 128].map(|columns| Driver::WarpGroup(TileFactors { ty, columns })));
             }
@@ -93,9 +110,10 @@ impl TensorUnits {
 
     /// The end of the name of a kernel that uses them.
     pub(super) fn suffix(&self) -> String {
-        match self.driver {
+        match &self.driver {
             Driver::Warp(_) => String::new(),
             Driver::WarpGroup(_) => format!("_wgmma{}", self.tile()[1]),
+            Driver::Bulk(_, factors) if factors.turned => format!("_turned{}", self.tile()[0]),
             Driver::Bulk(..) => format!("_bulk{}", self.tile()[1]),
         }
     }
@@ -127,9 +145,26 @@ impl TensorUnits {
         matches!(self.driver, Driver::Bulk(..)).then_some(1)
     }
 
+    /// The most rows of the result that it is for, if there is a limit.
+    pub(super) fn most_rows(&self) -> Option<i64> {
+        self.is_turned().then(|| self.tile()[0].min(FEW_ROWS - 1))
+    }
+
+    /// Whether it is for few rows.
+    fn is_turned(&self) -> bool {
+        matches!(&self.driver, Driver::Bulk(_, factors) if factors.turned)
+    }
+
+    /// Whether it multiplies products with few rows, if no other code can do it faster, so that it
+    /// must have their sums in parts.
+    pub(super) fn joins(&self) -> bool {
+        !matches!(self.driver, Driver::Bulk(..)) || self.is_turned()
+    }
+
     /// The rows and columns of a tile of the result.
     pub(super) fn tile(&self) -> [i64; 2] {
-        self.ring().tile
+        let [rows, columns] = self.ring().tile;
+        if self.is_turned() { [columns, rows] } else { [rows, columns] }
     }
 
     /// The number of threads in a block.
@@ -140,7 +175,7 @@ impl TensorUnits {
     /// The size of the dynamic shared memory in bytes.
     pub(super) fn memory(&self) -> usize {
         let ring = self.ring();
-        let behind = if let Driver::Bulk(..) = self.driver { bulk::behind(ring) } else { 0 };
+        let behind = if let Driver::Bulk(by, factors) = &self.driver { factors.behind(*by, ring) } else { 0 };
         (ring.stages * ring.stage() + behind + ring.align - 1) as usize
     }
 
@@ -149,7 +184,7 @@ impl TensorUnits {
         match &self.driver {
             Driver::Warp(_) => mma::RING,
             Driver::WarpGroup(factors) => wgmma::ring(*factors),
-            Driver::Bulk(factors, _) => bulk::ring(*factors),
+            Driver::Bulk(by, factors) => factors.ring(*by),
         }
     }
 
@@ -216,63 +251,54 @@ struct Fragment {
 impl Emitter<'_> {
     pub(super) fn multiply_by_tensor_units(&mut self, c: &Contraction, units: &TensorUnits, grid: &TileGrid<'_>) {
         match &units.driver {
-            Driver::Warp(by) => {
-                self.for_each_tile(grid, |e, sides, inner| e.tile_by_warps(c, units, *by, sides, inner))
-            }
-            Driver::WarpGroup(by) => {
-                self.for_each_tile(grid, |e, sides, inner| e.tile_by_warp_groups(c, units, *by, sides, inner));
-            }
-            Driver::Bulk(by, views) => self.multiply_in_bulk(c, units, (*by, views), grid),
+            Driver::Warp(by) => self.for_each_tile(grid, |e, tile| e.tile_by_warps(c, units, *by, &tile)),
+            Driver::WarpGroup(by) => self.for_each_tile(grid, |e, tile| e.tile_by_warp_groups(c, units, *by, &tile)),
+            Driver::Bulk(by, factors) => self.multiply_in_bulk(c, units, (*by, factors), grid),
         }
     }
 
-    fn tile_by_warps(
-        &mut self,
-        c: &Contraction,
-        units: &TensorUnits,
-        by: Factors,
-        [rows, columns]: [TileSide<'_>; 2],
-        inner: Inner<'_>,
-    ) {
-        let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
-        let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
-        let tile = self.warp_tile();
-        let sums = self.multiply_by_warps(units, by, [&left, &right], &tile, inner);
-        // The memory of the factors is free afterwards, and holds a part of the tile at a time.
-        let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
-        let memory = self.b().mov(Type::U64, Operand::More);
-        for pass in 0..mma::PASSES {
-            let low = self.b().op2(Opcode::Shr, Type::U64, tile.down, 1);
-            self.stage_fragments((memory, mma::STAGED.pitch), [low, tile.across], mma::of_pass(&sums, pass));
-            self.b().barrier();
-            let row = (pass * mma::STAGED.run).into();
-            self.epilogue_rows(&epilogue, &mma::STAGED, &StagedAt { memory, row, column: 0 });
-            self.b().barrier();
-        }
+    fn tile_by_warps(&mut self, c: &Contraction, units: &TensorUnits, by: Factors, tile: &TileSums<'_>) {
+        let TileSums { sides: [rows, columns], inner, part } = tile;
+        let left = self.pipeline(units, Side::Left, &c.left, *rows, *inner);
+        let right = self.pipeline(units, Side::Right, &c.right, *columns, *inner);
+        let corner = self.warp_tile();
+        let sums = self.multiply_by_warps(units, by, [&left, &right], &corner, *inner);
+        let all: Vec<Reg> = sums.iter().flatten().flatten().copied().collect();
+        let joining = (Joining::Block, units.threads(), 1);
+        self.with_all_parts(part.as_ref(), joining, (Dtype::F32, &all), |e| {
+            // The memory of the factors is free afterwards, and holds a part of the tile at a time.
+            let epilogue = e.begin_epilogue(c, Dtype::F32, units.dtype, tile.sides);
+            let memory = e.b().mov(Type::U64, Operand::More);
+            for pass in 0..mma::PASSES {
+                let low = e.b().op2(Opcode::Shr, Type::U64, corner.down, 1);
+                e.stage_fragments((memory, mma::STAGED.pitch), [low, corner.across], mma::of_pass(&sums, pass));
+                e.b().barrier();
+                let row = (pass * mma::STAGED.run).into();
+                e.epilogue_rows(&epilogue, &mma::STAGED, &StagedAt { memory, row, column: 0.into() });
+                e.b().barrier();
+            }
+        });
     }
 
-    fn tile_by_warp_groups(
-        &mut self,
-        c: &Contraction,
-        units: &TensorUnits,
-        by: TileFactors,
-        [rows, columns]: [TileSide<'_>; 2],
-        inner: Inner<'_>,
-    ) {
-        let left = self.pipeline(units, Side::Left, &c.left, rows, inner);
-        let right = self.pipeline(units, Side::Right, &c.right, columns, inner);
-        let sums = self.multiply_by_warp_groups(units, by, [&left, &right], inner);
-        // The memory of the factors is free afterwards, and holds the tile.
-        let epilogue = self.begin_epilogue(c, Dtype::F32, units.dtype, [rows, columns]);
-        let memory = self.b().mov(Type::U64, Operand::More);
-        let (warp, start) = (self.warp(), self.int(0));
-        let low = self.b().op2(Opcode::Mul, Type::S64, warp, 16);
-        let [rows, columns] = units.tile();
-        let staged = staged((columns, rows, rows, 0), units.threads());
-        self.stage_fragments((memory, staged.pitch), [low, start], wgmma::fragments(&sums));
-        self.b().barrier();
-        self.epilogue_rows(&epilogue, &staged, &StagedAt { memory, row: 0.into(), column: 0 });
-        self.b().barrier();
+    fn tile_by_warp_groups(&mut self, c: &Contraction, units: &TensorUnits, by: TileFactors, tile: &TileSums<'_>) {
+        let TileSums { sides: [rows, columns], inner, part } = tile;
+        let left = self.pipeline(units, Side::Left, &c.left, *rows, *inner);
+        let right = self.pipeline(units, Side::Right, &c.right, *columns, *inner);
+        let sums = self.multiply_by_warp_groups(units, by, [&left, &right], *inner);
+        let joining = (Joining::Block, units.threads(), 1);
+        self.with_all_parts(part.as_ref(), joining, (Dtype::F32, &sums), |e| {
+            // The memory of the factors is free afterwards, and holds the tile.
+            let epilogue = e.begin_epilogue(c, Dtype::F32, units.dtype, tile.sides);
+            let memory = e.b().mov(Type::U64, Operand::More);
+            let (warp, start) = (e.warp(), e.int(0));
+            let low = e.b().op2(Opcode::Mul, Type::S64, warp, 16);
+            let [rows, columns] = units.tile();
+            let staged = staged((columns, rows, rows, 0), units.threads());
+            e.stage_fragments((memory, staged.pitch), [low, start], wgmma::fragments(&sums));
+            e.b().barrier();
+            e.epilogue_rows(&epilogue, &staged, &StagedAt { memory, row: 0.into(), column: 0.into() });
+            e.b().barrier();
+        });
     }
 
     /// Stores fragments in shared memory, from a row and a column on.
@@ -298,8 +324,26 @@ impl Emitter<'_> {
         }
     }
 
+    /// The same with rows and columns exchanged, from the first ones on.
+    fn stage_turned_fragments(&mut self, (memory, pitch): (Reg, i64), fragments: impl IntoIterator<Item = Fragment>) {
+        let thread = self.special(Special::Tid);
+        let lane = self.b().op2(Opcode::And, Type::B64, thread, 31);
+        let group = self.b().op2(Opcode::Shr, Type::U64, lane, 2);
+        let pair = self.b().op2(Opcode::And, Type::B64, lane, 3);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[pair.into(), (2 * pitch).into(), memory.into()]);
+        let place = self.b().op(Opcode::Mad, Type::S64, &[group.into(), 4.into(), place.into()]);
+        for Fragment { down, across, sums } in fragments {
+            for (half, pair) in (0i64..).zip(sums.chunks(2)) {
+                for (k, sum) in (0i64..).zip(pair) {
+                    let at = Address { base: Some(place), offset: (across + k) * pitch + (down + 8 * half) * 4 };
+                    self.b().store(Space::Shared, Type::B32, *sum, at);
+                }
+            }
+        }
+    }
+
     /// The number of the thread's warp.
-    fn warp(&mut self) -> Reg {
+    pub(super) fn warp(&mut self) -> Reg {
         let thread = self.special(Special::Tid);
         self.b().op2(Opcode::Shr, Type::U64, thread, 5)
     }

@@ -141,7 +141,8 @@ impl Emitter<'_> {
         steps: &Steps,
         aligned: Reg,
     ) -> AsyncCopies {
-        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, .. }, .. } = *pipeline;
+        let FactorPipeline { outer: TileSide { dims, range }, inner: Inner { dims: inner_dims, from, .. }, .. } =
+            *pipeline;
         let deep = pipeline.tile.deep;
         let origin = self.origin(steps, dims, inner_dims);
         let [by_outer, by_inner] = [&steps.outer, &steps.inner].map(|step| in_bytes(self, step, units.width()));
@@ -165,7 +166,8 @@ impl Emitter<'_> {
         let reads: Vec<Reg> = reads.collect();
         let read = reads.iter().copied().cycle().take((rows / at_once) as usize).collect();
         let pointer = self.b().op(Opcode::Mad, Type::S64, &[outer.into(), by_outer.into(), origin.into()]);
-        let pointer = self.b().op(Opcode::Mad, Type::S64, &[inner.into(), by_inner.into(), pointer.into()]);
+        let in_all = from.map_or(inner, |from| self.b().op2(Opcode::Add, Type::S64, inner, from));
+        let pointer = self.b().op(Opcode::Mad, Type::S64, &[in_all.into(), by_inner.into(), pointer.into()]);
         AsyncCopies {
             aligned,
             pointer: self.b().copy(pointer),

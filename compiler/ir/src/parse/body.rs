@@ -344,6 +344,7 @@ impl Parser<'_> {
         let free = if matches!(self.peek(), Some(Token::Word("over"))) { vec![] } else { self.list(|p| p.dim(scope))? };
         self.word("over")?;
         let reduce = if matches!(self.peek(), Some(Token::Mark("{"))) { vec![] } else { self.list(|p| p.dim(scope))? };
+        let order = if self.take_word(Order::Blocks.name()) { Order::Blocks } else { Order::Lanes };
         self.mark("{")?;
         self.word("left")?;
         let (body, value) = self.block_of_one(scope)?;
@@ -355,7 +356,7 @@ impl Parser<'_> {
         self.word("epilogue")?;
         let epilogue = self.block_of_none(scope)?;
         self.mark("}")?;
-        Ok(Statement::Contract(Contraction { free, reduce, left, right, result, epilogue }))
+        Ok(Statement::Contract(Contraction { free, reduce, order, left, right, result, epilogue }))
     }
 
     /// A mention of a value.

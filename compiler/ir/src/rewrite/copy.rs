@@ -134,7 +134,7 @@ impl<'a> Copier<'a> {
                 let (left, right) = (side(&c.left), side(&c.right));
                 let result = self.define(c.result);
                 let epilogue = self.inner(&c.epilogue);
-                Statement::Contract(Contraction { free, reduce, left, right, result, epilogue })
+                Statement::Contract(Contraction { free, reduce, order: c.order, left, right, result, epilogue })
             }
         };
         out.push(copy);

@@ -292,7 +292,8 @@ impl Maker<'_, '_> {
         let right = Prologue { body, value };
         let buffer = BufferId::from_u32(2);
         let to = self.b.program.buffers[buffer].dtype;
-        self.b.contract(free, reduce, left, right, |b, sum| {
+        let order = self.c.of(&[Order::Lanes, Order::Blocks]);
+        self.b.contract(free, (reduce, order), [left, right], |b, sum| {
             let cast = b.op(Op::Cast(to, sum));
             b.store(buffer, vec![Subscript::Affine(Affine::constant(0)); 2], cast);
         });

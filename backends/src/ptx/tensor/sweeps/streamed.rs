@@ -7,6 +7,7 @@
 use ir::sched::{Machine, Part, Sweep, SweepForm, SweepSizes};
 use ir::{Order, Scalar, Size};
 
+use super::super::FEW_ROWS;
 use super::super::bulk::{FactorView, IN_ROW, MEMORY};
 use super::super::pipeline::Ring;
 use super::super::stages::{BARRIERS, Stages, Turn};
@@ -18,6 +19,7 @@ use crate::ptx::contract::length;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, Special, TileFactors, Type};
 use crate::ptx::scalar;
+use crate::ptx::split::LEAST;
 use ir::nest::{Loop, Program};
 use ir::sabotage::{self, Bug};
 
@@ -84,6 +86,12 @@ impl<'l> Streamed<'l> {
         at_most.push((&lacking * &further, 0));
         if let Some(most) = self.sizes.again(sweeps.sweeps.len()) {
             at_most.push((length(&groups.inner), most));
+        }
+        // The product alone has its sums in parts, if it has few rows. Its rows may be the columns
+        // here.
+        if std::ptr::eq(sweeps.factors[1], &raw const sweeps.scores.left) {
+            let lacking = &Size::constant(FEW_ROWS) - columns;
+            at_most.push((&lacking * &length(&groups.inner).floor_div(&LEAST.into()), 0));
         }
         at_most
     }
