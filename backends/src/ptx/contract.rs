@@ -1,9 +1,8 @@
 //! Tiled contractions (matrix products). A block computes a tile of the result, and each thread a
-//! part of it in registers: a square, or a half or quarter of one for small results. Tiles for few
-//! rows are as wide as a quarter of a block's threads reach. The factors go
-//! through shared memory, a few inner iterations at a time, in a pipeline: the next tiles are
-//! copied while the current ones are multiplied. Finally the tile itself is staged in shared
-//! memory, and the epilogue runs along its rows.
+//! part of it in registers: a square, or a half or quarter of one for small results. For few rows,
+//! tiles are lower and wider. The factors go through shared memory, a few inner iterations at a
+//! time, in a pipeline: the next tiles are copied while the current ones are multiplied. Finally
+//! the tile itself is staged in shared memory, and the epilogue runs along its rows.
 //!
 //! Each element is accumulated in one chain over ascending inner indices: with `fma` in `f32` (also
 //! for 16-bit floats, rounded at the end) or `f64`, with products and sums for integers.

@@ -44,6 +44,9 @@ const PRICE_FEW: i64 = 32;
 /// The inner indices that tensor cores take at a time.
 const STAGE: i64 = 64;
 
+/// The most sums of a part that a thread loads together.
+const LOADED: usize = 64;
+
 /// The bytes of the counters of all tiles, for each warp of a block.
 pub(super) const COUNTERS: usize = (MULTIPROCESSORS * WARPS * COUNTER) as usize;
 const WARPS: i64 = 8;
@@ -300,22 +303,26 @@ impl Emitter<'_> {
                 let from = e.b().copy(from);
                 let none = e.int(0);
                 e.counted(none, parts, at_once, |e, number| {
-                    let mut loaded = vec![];
-                    for k in 0..at_once {
-                        let place = e.b().op2(Opcode::Add, Type::S64, number, k);
-                        let is_one = e.b().set(Comparison::Lt, Type::S64, place, parts);
-                        let more = (0i64..).zip(sums).map(|(number, _)| {
-                            let at = Address { base: Some(from), offset: number * row + k * split.bytes };
-                            let more = e.b().copy(zero);
-                            e.b().guarded(is_one, |b| b.load_to(more, Space::Global, held(dtype), at));
-                            more
+                    let places: Vec<Reg> = (0..at_once).map(|k| e.b().op2(Opcode::Add, Type::S64, number, k)).collect();
+                    let there: Vec<Reg> =
+                        places.iter().map(|place| e.b().set(Comparison::Lt, Type::S64, *place, parts)).collect();
+                    let numbered: Vec<(i64, Reg)> = (0..).zip(sums.iter().copied()).collect();
+                    for sums in numbered.chunks(LOADED) {
+                        let loads = (0i64..).zip(&there).map(|(k, is_one)| {
+                            let load = |(number, _): &(i64, Reg)| {
+                                let at = Address { base: Some(from), offset: number * row + k * split.bytes };
+                                let more = e.b().copy(zero);
+                                e.b().guarded(*is_one, |b| b.load_to(more, Space::Global, held(dtype), at));
+                                more
+                            };
+                            sums.iter().map(load).collect::<Vec<_>>()
                         });
-                        loaded.push((is_one, more.collect::<Vec<_>>()));
-                    }
-                    for (is_one, part) in loaded {
-                        for (sum, more) in sums.iter().zip(part) {
-                            let more = scalar::binary(e.b(), BinaryOp::Add, dtype, *sum, more);
-                            e.b().guarded(is_one, |b| b.assign(*sum, more));
+                        let loaded: Vec<Vec<Reg>> = loads.collect();
+                        for (is_one, part) in there.iter().zip(loaded) {
+                            for ((_, sum), more) in sums.iter().zip(part) {
+                                let more = scalar::binary(e.b(), BinaryOp::Add, dtype, *sum, more);
+                                e.b().guarded(*is_one, |b| b.assign(*sum, more));
+                            }
                         }
                     }
                     let next = at_once * split.bytes;
