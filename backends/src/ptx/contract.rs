@@ -83,8 +83,8 @@ impl Tiled {
         }
         let square = by_threads([2; 2]);
         let [small_sums, large_sums] = [[1; 2], [2; 2]].map(|quads| by_threads(quads).in_parts(sum, None).split);
-        let [small_parts, in_parts] = [([1; 2], large_sums), ([2; 2], small_sums)]
-            .map(|(quads, other)| by_threads(quads).in_parts(sum, other));
+        let [small_parts, in_parts] =
+            [([1; 2], large_sums), ([2; 2], small_sums)].map(|(quads, other)| by_threads(quads).in_parts(sum, other));
         vec![few, small_parts, in_parts, by_threads([2, 1]), small, square]
     }
 
