@@ -175,8 +175,8 @@ impl Loaded {
             let mut made = std::ptr::null_mut();
             let after: Vec<sys::CUgraphNode> = waits.iter().map(|number| nodes[*number]).collect();
             let (after, count) = (after.as_ptr(), after.len());
-            // SAFETY: the graph exists, and the `count` previous nodes belong to it. The function takes
-            // parameters of these sizes, which the driver copies before it returns.
+            // SAFETY: the graph exists, and the `count` previous nodes belong to it. The function
+            // takes parameters of these sizes, which the driver copies before it returns.
             unsafe { sys::cuGraphAddKernelNode_v2(&raw mut made, graph, after, count, &raw const node) }
                 .result()
                 .map_err(self.gpu.failed("record a kernel"))?;

@@ -206,7 +206,8 @@ impl Split {
         inner.max(1).cast_unsigned().div_ceil(parts.cast_unsigned()).next_multiple_of(at_once.cast_unsigned())
     }
 
-    /// The parts that are left of some: as lengths are rounded up, fewer may have all inner indices.
+    /// The parts that are left of some: as lengths are rounded up, fewer may have all inner
+    /// indices.
     fn needed(&self, inner: i64, parts: i64) -> i64 {
         inner.max(1).cast_unsigned().div_ceil(self.part_of(inner, parts)).cast_signed()
     }
@@ -230,8 +231,8 @@ fn turns(blocks: i64) -> i64 {
 }
 
 impl Emitter<'_> {
-    /// Emits a loop over the parts of this block's tiles, given the number of tiles. `make` gets the
-    /// part, the first inner index of it and one past the last.
+    /// Emits a loop over the parts of this block's tiles, given the number of tiles. `make` gets
+    /// the part, the first inner index of it and one past the last.
     pub(super) fn for_each_part<'s>(
         &mut self,
         split: &'s Split,
