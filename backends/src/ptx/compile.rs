@@ -10,7 +10,7 @@ use ir::sched::{
 };
 use ir::{Origin, Size, visit};
 
-use super::contract::Tiled;
+use super::contract::{Tiled, in_order};
 use super::emit::{Argument, Emitter};
 use super::last::{Code, in_last_block};
 use super::reduce::{CHUNK, SHARED};
@@ -361,6 +361,7 @@ fn contracted(
     math: Math,
     name: &str,
 ) -> Vec<Variant> {
+    let c = &in_order(c);
     let tiled = Tiled::all(program, &part.kernel.values, c, math);
     let variants = tiled.iter().map(|tiled| {
         // Epilogues use scratch per element, so each thread needs its own copy.

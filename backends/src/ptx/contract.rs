@@ -264,6 +264,20 @@ impl Side {
     }
 }
 
+/// The contraction with the factor first whose indices come first in the result: the parts of sums
+/// must not depend on the order in which fusion leaves the factors.
+pub(super) fn in_order(c: &Contraction) -> Contraction {
+    let Groups { rows, columns, .. } = Groups::new(c);
+    let place = |dims: &Dims| c.free.iter().position(|(index, _)| dims.iter().any(|(other, _)| other == index));
+    let mut c = c.clone();
+    if let (Some(rows), Some(columns)) = (place(&rows), place(&columns))
+        && columns < rows
+    {
+        std::mem::swap(&mut c.left, &mut c.right);
+    }
+    c
+}
+
 /// The product of the extents.
 pub(super) fn length(dims: &[(IndexId, Extent)]) -> Size {
     let extents = dims.iter().filter_map(|(_, extent)| extent.as_size());

@@ -56,8 +56,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A contraction kept as one statement: a prologue for each factor, the sum, a store. Its left
-    /// factor is the one with the rows of the result, as they are in memory.
+    /// A contraction kept as one statement: a prologue for each factor, the sum, a store.
     pub fn contraction(
         &mut self,
         id: ExprId,
@@ -75,22 +74,13 @@ impl Lowering<'_> {
                 let value = k.compute(factor)?;
                 Ok(Prologue { body: k.close(), value })
             });
-            let factors = in_order([left?, right?], &outer);
+            let factors = [left?, right?];
             let order = inner.last().map_or(Order::Lanes, |(last, _)| order_along(&factors, *last));
             let at = outer.iter().map(|(i, _)| nest::Subscript::index(*i)).collect();
             k.builder().contract(outer, (inner, order), factors, |b, sum| b.store(buffer, at, sum));
             Ok(())
         })
     }
-}
-
-/// The factors, with the one first that alone mentions the first index of the result that only one
-/// of them mentions.
-fn in_order(factors: [Prologue; 2], free: &[(nest::IndexId, nest::Extent)]) -> [Prologue; 2] {
-    let [of_left, of_right] = factors.each_ref().map(|factor| visit::free_indices(&factor.body));
-    let first = free.iter().find(|(index, _)| of_left.contains(index) != of_right.contains(index));
-    let [left, right] = factors;
-    if first.is_some_and(|(index, _)| of_right.contains(index)) { [right, left] } else { [left, right] }
 }
 
 /// The order of the sum of a contraction: that of a reduction with the same accesses. Of those that

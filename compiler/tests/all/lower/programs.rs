@@ -227,7 +227,7 @@ fn never(x: f32[k, m], z: i8[3, k, m]) where k == m {
 }"
 );
 lowers!(
-    products_in_order_of_memory,
+    products_with_vectors,
     "
 fn products(a: f32[k], v: f32[k, m], x: f32[n, k], w: f32[m, k]) {
     let down[j, i] = sum[c](x[i, c] * w[j, c])
