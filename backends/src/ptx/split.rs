@@ -304,9 +304,11 @@ impl Emitter<'_> {
                 let from = e.b().copy(from);
                 let none = e.int(0);
                 e.counted(none, parts, at_once, |e, number| {
-                    let places: Vec<Reg> = (0..at_once).map(|k| e.b().op2(Opcode::Add, Type::S64, number, k)).collect();
-                    let there: Vec<Reg> =
-                        places.iter().map(|place| e.b().set(Comparison::Lt, Type::S64, *place, parts)).collect();
+                    let there = (0..at_once).map(|k| {
+                        let place = e.b().op2(Opcode::Add, Type::S64, number, k);
+                        e.b().set(Comparison::Lt, Type::S64, place, parts)
+                    });
+                    let there: Vec<Reg> = there.collect();
                     let numbered: Vec<(i64, Reg)> = (0..).zip(sums.iter().copied()).collect();
                     for sums in numbered.chunks(LOADED) {
                         let loads = (0i64..).zip(&there).map(|(k, is_one)| {

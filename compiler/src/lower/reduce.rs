@@ -84,7 +84,7 @@ impl Lowering<'_> {
 }
 
 /// The order of the sum of a contraction: that of a reduction with the same accesses. Of those that
-/// mention the last index summed over, the ones with the most indices decide.
+/// mention the last index summed over, the ones with the most subscripts decide.
 fn order_along(factors: &[Prologue; 2], last: nest::IndexId) -> Order {
     let (mut most, mut order) = (0, Order::Lanes);
     for factor in factors {

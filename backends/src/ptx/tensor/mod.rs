@@ -155,8 +155,8 @@ impl TensorUnits {
         matches!(&self.driver, Driver::Bulk(_, factors) if factors.turned)
     }
 
-    /// Whether it multiplies products with few rows, if no other code can do it faster, so that it
-    /// must have their sums in parts.
+    /// Whether it may get products with few rows, so that it has their sums in parts. Wide tiles
+    /// that bulk copies bring do not: turned ones take no longer and come first.
     pub(super) fn joins(&self) -> bool {
         !matches!(self.driver, Driver::Bulk(..)) || self.is_turned()
     }
