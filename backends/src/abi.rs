@@ -71,8 +71,21 @@ pub struct GemmCall {
     pub c_column: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
-    /// 1 if `b` is the same as in the previous call and still packed in `work`.
-    pub packed: i64,
+    /// What `work` holds of `b`.
+    pub packed: Packed,
     /// Memory to pack factors in, if the product asks for it.
     pub work: *mut u8,
+}
+
+/// What the working memory of a matrix product holds of the right factor, packed.
+#[repr(i64)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// Nothing.
+    No = 0,
+    /// All of it, from the call before.
+    Before = 1,
+    /// All of it, if an earlier call was for the factor at the same address: factors do not change
+    /// between such calls. The first of them finds zeros at the beginning of the memory.
+    Stays = 2,
 }

@@ -1,5 +1,4 @@
-//! Contractions as matrix products, by our `gemm` where machine and type allow it, otherwise by the
-//! `matrixmultiply` crate.
+//! Contractions as matrix products (`gemm`).
 //!
 //! The free indices are rows (in the left factor only), columns (in the right one only) or batch
 //! (the others). For each batch there is one matrix product. Its rows, columns and inner indices
@@ -8,6 +7,7 @@
 //! is a single store, the product is written in place too. Otherwise a tile of the result goes to
 //! scratch, and the epilogue runs over it while it is in the cache.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -25,15 +25,26 @@ use super::scalar;
 use super::state::Axis;
 use super::state::offset;
 use super::state::own_memory;
-use crate::abi::GemmCall;
+use crate::abi::{GemmCall, Packed};
 
 /// The size of a tile of the result, which takes a few MB.
 const ROWS: i64 = 1024;
 const COLUMNS: i64 = 1024;
 
+/// The contraction with the factor on the left that has rows, if only one has: threads share rows.
+fn with_rows(c: &Contraction) -> Cow<'_, Contraction> {
+    let groups = Groups::new(c);
+    if !groups.rows.is_empty() || groups.columns.is_empty() {
+        return Cow::Borrowed(c);
+    }
+    let mut turned = c.clone();
+    std::mem::swap(&mut turned.left, &mut turned.right);
+    Cow::Owned(turned)
+}
+
 /// The extents, batch and rows, that multiply to the range of the kernel.
 pub(super) fn range(c: &Contraction) -> Option<Vec<Size>> {
-    let groups = Groups::new(c);
+    let groups = Groups::new(&with_rows(c));
     groups.batch.iter().chain(&groups.rows).map(|(_, extent)| extent.as_size().cloned()).collect()
 }
 
@@ -125,6 +136,8 @@ struct Product<'c> {
     right: Factor<'c>,
     result: Matrix,
     gemm: Gemm,
+    /// Whether the right factor stays the same as long as its address does.
+    stays: bool,
     /// The record of the call that multiplies two tiles.
     call: Value,
     columns: Value,
@@ -134,6 +147,7 @@ struct Product<'c> {
 impl Emitter<'_> {
     /// Emits a contraction, or a range of its batch and rows.
     pub(super) fn contract(&mut self, c: &Contraction, part: Option<Range<Value>>) {
+        let c = &*with_rows(c);
         let groups = Groups::new(c);
         let dtype = self.dtype(c.result);
         let gemm = Gemm::new(dtype, self.helpers.host());
@@ -154,12 +168,13 @@ impl Emitter<'_> {
             Matrix::Panel(Panel { local, down, across })
         });
         let call = self.scratch(size_of::<GemmCall>());
-        let work = self.scratch(gemm.work);
+        let stays = part.is_none() && self.stays(&right);
+        let work = if stays { self.cleared_scratch(gemm.work) } else { self.scratch(gemm.work) };
         self.b.ins().store(own_memory(), work, call, offset(std::mem::offset_of!(GemmCall, work)));
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
-        let product = Product { contraction: c, groups: &groups, left, right, result, gemm, call, columns, inner };
+        let product = Product { contraction: c, groups: &groups, left, right, result, gemm, stays, call, columns, inner };
         let mut product = |e: &mut Self, from: Value, to: Value| e.product(&product, from, to);
         if let Some(part) = part {
             self.ranged(&axes, part, &mut product);
@@ -181,6 +196,11 @@ impl Emitter<'_> {
             count = self.b.ins().imul(count, n);
         }
         count
+    }
+
+    /// Whether a factor is in place, in memory that the kernel does not store to.
+    fn stays(&self, factor: &Factor<'_>) -> bool {
+        matches!(&factor.matrix, Matrix::InPlace(m) if !visit::stores(&self.unit.part.kernel.body).contains(&m.buffer))
     }
 
     fn factor<'c>(
@@ -257,7 +277,12 @@ impl Emitter<'_> {
                         let placed = TileRange { origin: rows.origin, ..block };
                         // The GEMM packs the right factor in `work` on its first block of rows, and
                         // finds it there for the others.
-                        let packed = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
+                        let again = e.b.ins().icmp(IntCC::NotEqual, block.from, rows.from);
+                        let packed = if all_whole && product.stays {
+                            e.int(Packed::Stays as i64)
+                        } else {
+                            e.b.ins().uextend(I64, again)
+                        };
                         e.multiply(product, [block, span, columns], placed, packed);
                         let Matrix::Panel(panel) = result else { return };
                         let done = if sabotage::on(Bug::LostEpilogue) {
@@ -399,7 +424,7 @@ impl Emitter<'_> {
         let (to, c_row, c_column) = self.part(result, placed, columns);
         // The first block of inner indices overwrites the result, later ones add to it.
         let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
-        let [accumulate, packed] = [more, packed].map(|v| self.b.ins().uextend(I64, v));
+        let accumulate = self.b.ins().uextend(I64, more);
         macro_rules! fields {
             ($($field:ident = $value:expr),* $(,)?) => {
                 [$((std::mem::offset_of!(GemmCall, $field), $value)),*]

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{self as cl, AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value};
@@ -16,7 +17,7 @@ use ir::{Affine, Dtype, Size};
 use super::jit::{Helpers, Host};
 use super::scalar;
 use super::sizes::{Distance, SizeEntry, SizeTable, Width};
-use super::state::{Columns, Exits, Indices, Local, Params, Scope, Scratch, Unit, own_memory};
+use super::state::{Columns, Exits, Indices, Local, Params, Scope, Scratch, Unit, offset, own_memory};
 use super::wide::kernel::Wide;
 use crate::abi::FaultRecord;
 
@@ -216,6 +217,17 @@ impl<'a> Emitter<'a> {
     pub(super) fn scratch(&mut self, bytes: usize) -> Value {
         let offset = self.scratch.allocate(bytes);
         self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
+    }
+
+    /// Allocates scratch memory like [`Emitter::scratch`], whose first word is zero when the
+    /// function begins.
+    pub(super) fn cleared_scratch(&mut self, bytes: usize) -> Value {
+        let at = offset(self.scratch.used());
+        let entry = self.b.func.layout.entry_block().expect("a function with an entry");
+        let mut cursor = FuncCursor::new(self.b.func).at_first_insertion_point(entry);
+        let zero = cursor.ins().iconst(I64, 0);
+        cursor.ins().store(own_memory(), zero, self.params.scratch, at);
+        self.scratch(bytes)
     }
 
     /// Allocates a buffer of rank 1 in scratch memory.

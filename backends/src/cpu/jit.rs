@@ -14,7 +14,6 @@ use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ir::Dtype;
 
 use super::carry::Carry;
-#[cfg(target_arch = "x86_64")]
 use super::gemm;
 use super::transpose;
 use crate::abi::GemmCall;
@@ -42,7 +41,6 @@ pub(super) enum Helper {
     Bf16FromI64,
     Bf16FromU64,
     GemmF32,
-    GemmWideF32,
     GemmF64,
     Transpose1,
     Transpose2,
@@ -61,7 +59,7 @@ struct HelperEntry {
     result: Option<Type>,
 }
 
-fn entries() -> [HelperEntry; 17] {
+fn entries() -> [HelperEntry; 16] {
     let entry = |helper, name, address, params, result| HelperEntry { helper, name, address, params, result };
     [
         entry(Helper::RemF32, "fl.rem_f32", rem_f32 as *const u8, &[F32, F32], Some(F32)),
@@ -74,7 +72,6 @@ fn entries() -> [HelperEntry; 17] {
         entry(Helper::Bf16FromI64, "fl.bf16_from_i64", bf16_from_i64 as *const u8, &[I64], Some(I32)),
         entry(Helper::Bf16FromU64, "fl.bf16_from_u64", bf16_from_u64 as *const u8, &[I64], Some(I32)),
         entry(Helper::GemmF32, "fl.gemm_f32", gemm_f32 as *const u8, &[I64], None),
-        entry(Helper::GemmWideF32, "fl.gemm_wide_f32", gemm_wide_f32 as *const u8, &[I64], None),
         entry(Helper::GemmF64, "fl.gemm_f64", gemm_f64 as *const u8, &[I64], None),
         entry(Helper::Transpose1, "fl.turn_1", transpose::transpose_1 as *const u8, &[I64; 6], None),
         entry(Helper::Transpose2, "fl.turn_2", transpose::transpose_2 as *const u8, &[I64; 6], None),
@@ -172,47 +169,28 @@ fn int_to_odd(v: i128) -> f64 {
 }
 
 macro_rules! gemm {
-    ($name:ident, $type:ty, $gemm:path) => {
+    ($name:ident, $type:ty) => {
         extern "C" fn $name(call: *const GemmCall) {
             // SAFETY: compiled code passes a call that it has just written. Its operands are
             // aligned (the runtime copies unaligned arrays) and lie either inside the program's
             // buffers, like the accesses of the loops that the call replaces (see `Task::piece`),
             // or in the kernel's scratch. `c` overlaps neither factor: it is separate scratch or
             // the memory of a result, and a buffer that a kernel stores to shares memory with none
-            // that the kernel loads (`slots`).
-            unsafe {
-                let g = *call;
-                $gemm(
-                    g.m as usize,
-                    g.k as usize,
-                    g.n as usize,
-                    1.0,
-                    g.a.cast::<$type>(),
-                    g.a_row as isize,
-                    g.a_column as isize,
-                    g.b.cast::<$type>(),
-                    g.b_row as isize,
-                    g.b_column as isize,
-                    if g.accumulate == 0 { 0.0 } else { 1.0 },
-                    g.c.cast::<$type>(),
-                    g.c_row as isize,
-                    g.c_column as isize,
-                );
-            }
+            // that the kernel loads (`slots`). The kernel has `gemm::WORK` bytes of scratch for
+            // each contraction, and says that a factor is packed only after the call that packed
+            // it, and that it stays only if the kernel does not store to it.
+            unsafe { gemm::multiply::<$type>(&*call) }
         }
     };
 }
 
-gemm!(gemm_f32, f32, matrixmultiply::sgemm);
-gemm!(gemm_f64, f64, matrixmultiply::dgemm);
+gemm!(gemm_f32, f32);
+gemm!(gemm_f64, f64);
 
-/// The block sizes of matrix products in objects (see `object::gemm`) along the inner index, the
-/// rows and the columns. They are multiples of every tile size.
-pub(super) const INNER: i64 = 192;
+/// The block sizes of matrix products in objects (see `object::gemm`) along the rows and the
+/// columns. They are multiples of every tile size.
 pub(super) const BLOCK_ROWS: i64 = 168;
 pub(super) const BLOCK_COLUMNS: i64 = 512;
-/// The number of elements of the packing buffer.
-const WORK: usize = ((BLOCK_ROWS + BLOCK_COLUMNS) * INNER) as usize;
 
 /// The implementation of matrix products of a type.
 pub(super) struct Gemm {
@@ -226,36 +204,19 @@ pub(super) struct Gemm {
 }
 
 impl Gemm {
-    /// Chooses the implementation for this machine. It does not depend on the vector width of
-    /// leaves, because then the width would change results.
+    /// The implementation for a type. It does not depend on the vector width of leaves, because
+    /// then the width would change results.
     pub(super) fn new(dtype: Dtype, host: Host) -> Gemm {
-        if host == Host::Anywhere {
-            let helper = if dtype == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
-            let (rows, inner) = (BLOCK_ROWS as usize, INNER as usize);
-            return Gemm { helper, work: WORK * dtype.bytes(), rows, inner };
-        }
-        match dtype {
-            #[cfg(target_arch = "x86_64")]
-            Dtype::F32 if gemm::is_here() => {
-                Gemm { helper: Helper::GemmWideF32, work: gemm::WORK, rows: gemm::BLOCK_ROWS, inner: gemm::INNER }
+        let helper = if dtype == Dtype::F32 { Helper::GemmF32 } else { Helper::GemmF64 };
+        let inner = gemm::inner(dtype);
+        match host {
+            Host::Here => Gemm { helper, work: gemm::WORK, rows: gemm::BLOCK_ROWS, inner },
+            Host::Anywhere => {
+                let elements = (BLOCK_ROWS + BLOCK_COLUMNS) as usize * inner;
+                Gemm { helper, work: elements * dtype.bytes(), rows: BLOCK_ROWS as usize, inner }
             }
-            Dtype::F32 => Gemm { helper: Helper::GemmF32, work: 0, rows: 1024, inner: 256 },
-            _ => Gemm { helper: Helper::GemmF64, work: 0, rows: 1024, inner: 256 },
         }
     }
-}
-
-/// The product for machines with AVX-512.
-extern "C" fn gemm_wide_f32(call: *const GemmCall) {
-    // SAFETY: as above. In addition, compiled code makes this call only where `gemm::is_here`,
-    // passes `gemm::WORK` bytes of its scratch, and claims that a factor is already packed only in
-    // calls after the one that packed it.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        gemm::multiply(&*call);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    gemm_f32(call);
 }
 
 /// See [`Carry::wait`].

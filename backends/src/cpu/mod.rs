@@ -33,9 +33,8 @@ mod distribute;
 mod emit;
 mod fold;
 mod formula;
-#[cfg(target_arch = "x86_64")]
 mod gemm;
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod gemm_tests;
 mod half;
 mod index_split;

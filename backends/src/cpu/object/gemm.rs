@@ -11,11 +11,13 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{FuncId, Module};
+use ir::Dtype;
 
 use super::runtime::counted;
 use super::target::Target;
 use crate::abi::GemmCall;
-use crate::cpu::jit::{BLOCK_COLUMNS, BLOCK_ROWS, INNER};
+use crate::cpu::gemm;
+use crate::cpu::jit::{BLOCK_COLUMNS, BLOCK_ROWS};
 use crate::cpu::state::own_memory;
 use crate::cpu::wide::product;
 use crate::error::{CompileError, internal};
@@ -113,6 +115,13 @@ impl Product<'_, '_> {
         self.element.bytes().into()
     }
 
+    /// The number of inner indices in a block: that of products in this process, whose bits it
+    /// gives.
+    fn inner_most(&self) -> i64 {
+        let dtype = if self.element == F32 { Dtype::F32 } else { Dtype::F64 };
+        i64::try_from(gemm::inner(dtype)).expect("a block is small")
+    }
+
     /// A matrix of the call, from strides in elements.
     fn matrix(&mut self, first: Value, down: Value, across: Value) -> Matrix {
         let width = self.width();
@@ -165,7 +174,8 @@ impl Product<'_, '_> {
         let c = self.matrix(first, down, across);
         let accumulate = field!(self, call, accumulate);
         let left = field!(self, call, work);
-        let block = BLOCK_ROWS * INNER * self.width();
+        let inner_most = self.inner_most();
+        let block = BLOCK_ROWS * inner_most * self.width();
         let right = self.b.ins().iadd_imm_s(left, block);
         let (rows, columns) = (self.rows, self.columns);
         // The loop over inner blocks runs at least once, to store zeros if there is nothing to sum.
@@ -173,8 +183,8 @@ impl Product<'_, '_> {
         let at_least_one = self.b.ins().smax(k, one);
         self.steps(n, BLOCK_COLUMNS, &mut |p, j| {
             let width = p.left(n, j, BLOCK_COLUMNS);
-            p.steps(at_least_one, INNER, &mut |p, at| {
-                let inner = p.left(k, at, INNER);
+            p.steps(at_least_one, inner_most, &mut |p, at| {
+                let inner = p.left(k, at, inner_most);
                 // The first inner block stores its result, unless the caller accumulates; later
                 // blocks add to it.
                 let later = p.b.ins().bor(accumulate, at);

@@ -42,7 +42,7 @@ pub(super) fn define(module: &mut dyn Module, target: Target, helper: Helper, id
         Helper::RemF32 | Helper::RemF64 => return Ok(()),
         Helper::GemmF32 | Helper::GemmF64 => |_, _| None,
         // Kernels of an object never call these: see `Host`.
-        Helper::GemmWideF32 | Helper::Await => {
+        Helper::Await => {
             return Err(CompileError::Internal(format!("{helper:?} in an object")));
         }
     };

@@ -1,0 +1,252 @@
+//! Products of matrices with many rows and columns, from packed factors.
+
+use super::lanes::{LATER, Lanes, NEXT, prefetch};
+use super::{BLOCK_COLUMNS, BLOCK_ROWS, HEAD, INNER_BYTES, LEFT, Matrix, Product, RIGHT};
+use crate::abi::Packed;
+
+/// The prefetch distance in rows, for packing rows that are far apart.
+const AHEAD: isize = 32;
+/// The prefetch distance in bytes, for rows that are contiguous.
+const AHEAD_IN_ROWS: usize = 256;
+
+/// What the right part of the packing buffer holds: all of a factor.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Held<T> {
+    factor: Matrix<T>,
+    k: usize,
+    n: usize,
+}
+
+/// # Safety
+/// As for [`super::multiply`].
+#[inline(always)]
+pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &Product<V::Element>, work: *mut u8) {
+    let inner_most = INNER_BYTES / size_of::<V::Element>();
+    let columns_of_tile = 2 * N;
+    let (head, left) = (work.cast::<Held<V::Element>>(), work.wrapping_add(HEAD).cast::<V::Element>());
+    let right = work.wrapping_add(HEAD + LEFT).cast::<V::Element>();
+    // A factor that stays the same is packed as a whole where there is room.
+    let held = Held { factor: p.b, k: p.k, n: p.n };
+    let whole = p.packed == Packed::Stays
+        && p.k.saturating_mul(p.n.next_multiple_of(columns_of_tile)) <= RIGHT / size_of::<V::Element>();
+    // SAFETY: the head of the working memory has room for it. Whoever says that a factor stays has
+    // set its first word to zero, and if that is another one now, all of it has been written.
+    let holds = || unsafe {
+        let first = (&raw const (*head).factor.first).read();
+        !first.is_null() && head.read() == held
+    };
+    let there = p.packed == Packed::Before || whole && holds();
+    for j in (0..p.n).step_by(BLOCK_COLUMNS) {
+        let columns = (p.n - j).min(BLOCK_COLUMNS);
+        let padded = columns.next_multiple_of(columns_of_tile);
+        let mut from = 0;
+        // Run at least once, to store zeros if there is nothing to sum.
+        loop {
+            let inner = (p.k - from).min(inner_most);
+            let right = if whole { right.wrapping_add(j * p.k + from * padded) } else { right };
+            if !there {
+                // Rows that are contiguous are read side by side, a few at a time: all of them at
+                // once are more pages than the processor keeps addresses of.
+                let rows = if p.b.across == 1 { 16 } else { inner.max(1) };
+                for k in (0..inner).step_by(rows) {
+                    for at in (0..padded).step_by(N) {
+                        let some = columns.saturating_sub(at).min(N);
+                        let panel = at / columns_of_tile * columns_of_tile * inner + at % columns_of_tile;
+                        let panel = right.wrapping_add(panel + k * columns_of_tile);
+                        let part = p.b.from(from + k, j + at).transposed();
+                        // SAFETY: the columns exist, and the working memory has room for whole
+                        // panels of them.
+                        unsafe { pack::<V, N>(part, some, rows.min(inner - k), panel, columns_of_tile) };
+                    }
+                }
+            }
+            for i in (0..p.m).step_by(BLOCK_ROWS) {
+                let rows = (p.m - i).min(BLOCK_ROWS);
+                for at in (0..rows).step_by(ROWS) {
+                    let panel = left.wrapping_add(at * inner);
+                    // From the last one back: the last store of a column goes beyond it.
+                    for first in (0..ROWS).step_by(N).rev() {
+                        let some = (rows - at).min(ROWS).saturating_sub(first).min(N);
+                        // SAFETY: the rows exist, and the working memory has room for whole panels
+                        // of them.
+                        unsafe {
+                            pack::<V, N>(
+                                p.a.from(i + at + first.min(rows - at), from),
+                                some,
+                                inner,
+                                panel.wrapping_add(first),
+                                ROWS,
+                            );
+                        }
+                    }
+                }
+                for y in (0..columns).step_by(columns_of_tile) {
+                    for x in (0..rows).step_by(ROWS) {
+                        let panels =
+                            (left.wrapping_add(x * inner).cast_const(), right.wrapping_add(y * inner).cast_const());
+                        let size = ((rows - x).min(ROWS), (columns - y).min(columns_of_tile));
+                        // SAFETY: both panels have been packed, and the part of the result exists.
+                        unsafe {
+                            tile::<V, N, ROWS>(inner, panels, p.c.from(i + x, j + y), size, p.add || from > 0);
+                        }
+                    }
+                }
+            }
+            from += inner_most;
+            if from >= p.k {
+                break;
+            }
+        }
+    }
+    if whole {
+        const { assert!(size_of::<Held<V::Element>>() <= HEAD) }
+        // SAFETY: as above.
+        unsafe { head.write(held) };
+    }
+}
+
+/// Packs up to `N` rows of a matrix: `N` elements for each column, with zeros for missing rows, and
+/// `step` elements between columns.
+///
+/// # Safety
+/// The machine has the registers, the rows and columns exist, and the destination has room for all
+/// stores, including `N` elements at the last step.
+#[inline(always)]
+unsafe fn pack<V: Lanes<N>, const N: usize>(
+    from: Matrix<V::Element>,
+    rows: usize,
+    columns: usize,
+    to: *mut V::Element,
+    step: usize,
+) {
+    // SAFETY: guaranteed by the caller; missing elements are not loaded.
+    unsafe {
+        if from.down == 1 || rows == 0 {
+            for k in 0..columns {
+                let at = from.at(0, k);
+                prefetch::<_, LATER>(at.wrapping_offset(AHEAD * from.across));
+                let v = if rows == N { V::load(at) } else { V::load_first(at, rows) };
+                v.store(to.add(k * step));
+            }
+        } else if from.across == 1 {
+            for k in (0..columns).step_by(N) {
+                let width = (columns - k).min(N);
+                for (n, v) in square::<V, N>(from.from(0, k), rows, width).into_iter().enumerate().take(width) {
+                    v.store(to.add((k + n) * step));
+                }
+            }
+        } else {
+            for k in 0..columns {
+                let mut v = [V::Element::default(); N];
+                for (row, v) in v.iter_mut().enumerate().take(rows) {
+                    *v = *from.at(row, k);
+                }
+                V::load(v.as_ptr()).store(to.add(k * step));
+            }
+        }
+    }
+}
+
+/// The columns of a square whose rows are contiguous, with zeros for missing rows and columns.
+///
+/// # Safety
+/// The machine has the registers, and the rows and columns exist.
+#[inline(always)]
+pub(super) unsafe fn square<V: Lanes<N>, const N: usize>(
+    from: Matrix<V::Element>,
+    rows: usize,
+    columns: usize,
+) -> [V; N] {
+    // SAFETY: guaranteed by the caller; missing elements are not loaded.
+    unsafe {
+        let mut square = [V::splat(V::Element::default()); N];
+        for (row, v) in square.iter_mut().enumerate().take(rows) {
+            let at = from.at(row, 0);
+            prefetch::<_, LATER>(at.wrapping_add(AHEAD_IN_ROWS / size_of::<V::Element>()));
+            *v = if columns == N { V::load(at) } else { V::load_first(at, columns) };
+        }
+        // Interleaves row `k` with row `k + N / 2`, until each has been everywhere.
+        for _ in 0..N.ilog2() {
+            let old = square;
+            for k in 0..N / 2 {
+                (square[2 * k], square[2 * k + 1]) = old[k].interleave(old[k + N / 2]);
+            }
+        }
+        square
+    }
+}
+
+/// Computes a tile of the result from a panel of each factor.
+///
+/// # Safety
+/// The machine has the registers, the panels have `inner` columns and rows, and the rows and
+/// columns of the result exist.
+#[inline(always)]
+unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
+    inner: usize,
+    (mut left, mut right): (*const V::Element, *const V::Element),
+    c: Matrix<V::Element>,
+    (rows, columns): (usize, usize),
+    add: bool,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut sums = [[V::splat(V::Element::default()); 2]; ROWS];
+        for row in 0..rows {
+            prefetch::<_, NEXT>(c.at(row, 0));
+            prefetch::<_, NEXT>(c.at(row, columns - 1));
+        }
+        for _ in 0..inner {
+            let b = [V::load(right), V::load(right.add(N))];
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = V::splat(*left.add(row));
+                sums[0] = a.multiply_add(b[0], sums[0]);
+                sums[1] = a.multiply_add(b[1], sums[1]);
+            }
+            left = left.add(ROWS);
+            right = right.add(2 * N);
+        }
+        // Constant loop bounds let the compiler keep the accumulators in registers.
+        for (row, sums) in sums.into_iter().enumerate() {
+            if row < rows {
+                store(c.from(row, 0), sums, columns, add);
+            }
+        }
+    }
+}
+
+/// Stores a row to the result or adds it.
+///
+/// # Safety
+/// The machine has the registers, and the columns exist.
+#[inline(always)]
+pub(super) unsafe fn store<V: Lanes<N>, const N: usize, const COUNT: usize>(
+    c: Matrix<V::Element>,
+    row: [V; COUNT],
+    columns: usize,
+    add: bool,
+) {
+    // SAFETY: guaranteed by the caller; missing columns are not stored.
+    unsafe {
+        if c.across == 1 {
+            for (k, v) in row.into_iter().enumerate() {
+                let (at, some) = (c.first.wrapping_add(k * N), columns.saturating_sub(k * N).min(N));
+                if some == N {
+                    if add { V::load(at).add(v) } else { v }.store(at);
+                } else {
+                    if add { V::load_first(at, some).add(v) } else { v }.store_first(at, some);
+                }
+            }
+        } else {
+            let mut all = [[V::Element::default(); N]; COUNT];
+            for (to, v) in all.iter_mut().zip(row) {
+                v.store(to.as_mut_ptr());
+            }
+            for (k, v) in all.as_flattened().iter().enumerate().take(columns) {
+                let at = c.at(0, k);
+                *at = if add { *at + *v } else { *v };
+            }
+        }
+    }
+}

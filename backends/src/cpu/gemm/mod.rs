@@ -1,0 +1,163 @@
+//! Matrix products of `f32` and `f64`, with the widest registers of the machine.
+//!
+//! A tile of the result is accumulated in registers during the loop over the inner index
+//! ([`blocks`]). Both factors are packed for that: a block of the right one into panels as wide as
+//! a tile, and a block of the left one, which stays in the L2 cache, into panels as high as a tile.
+//! Products with a few rows or columns do not pay for packing; they read the other factor once, in
+//! place ([`narrow`]).
+//!
+//! Each element of the result is accumulated in the same order wherever it is computed, in blocks
+//! of [`inner`] elements, by fused multiply-add where the machine has it. So the bits depend neither
+//! on how many threads share the rows, nor on the rows that are multiplied together, nor on the
+//! width of registers.
+
+mod blocks;
+mod lanes;
+mod narrow;
+
+use ir::Dtype;
+
+use crate::abi::{GemmCall, Packed};
+use lanes::Lanes;
+pub(super) use lanes::Element;
+#[cfg(test)]
+pub(super) use lanes::Way;
+
+/// The number of bytes of a row that are multiplied in a block. More means fewer passes over the
+/// result, but the block of the left factor must stay in the L2 cache.
+const INNER_BYTES: usize = 2048;
+/// The number of rows and columns per block: multiples of the rows and columns of every tile.
+pub(super) const BLOCK_ROWS: usize = 84;
+const BLOCK_COLUMNS: usize = 1024;
+/// The bytes of the packing buffer that say what the right factor's part holds.
+const HEAD: usize = 64;
+/// The bytes of a block of the left factor, with room for the last store of a whole register.
+const LEFT: usize = BLOCK_ROWS * INNER_BYTES + 64;
+/// The bytes of a block of the right factor.
+const RIGHT: usize = BLOCK_COLUMNS * INNER_BYTES;
+/// The size of the packing buffer in bytes.
+pub(super) const WORK: usize = HEAD + LEFT + RIGHT;
+/// The largest number of rows or columns that counts as a few.
+const FEW: usize = 4;
+
+/// The number of inner iterations per block.
+pub(super) fn inner(dtype: Dtype) -> usize {
+    INNER_BYTES / dtype.bytes()
+}
+
+/// A matrix in memory, with strides in elements.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+struct Matrix<T> {
+    first: *mut T,
+    down: isize,
+    across: isize,
+}
+
+impl<T: Copy> Matrix<T> {
+    #[inline(always)]
+    fn at(self, row: usize, column: usize) -> *mut T {
+        self.first.wrapping_offset(row as isize * self.down + column as isize * self.across)
+    }
+
+    #[inline(always)]
+    fn from(self, row: usize, column: usize) -> Matrix<T> {
+        Matrix { first: self.at(row, column), ..self }
+    }
+
+    #[inline(always)]
+    fn transposed(self) -> Matrix<T> {
+        Matrix { down: self.across, across: self.down, ..self }
+    }
+}
+
+/// The arguments of `c = a * b` or `c += a * b`.
+#[derive(Clone, Copy)]
+struct Product<T> {
+    m: usize,
+    k: usize,
+    n: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    c: Matrix<T>,
+    add: bool,
+    packed: Packed,
+}
+
+impl<T: Copy> Product<T> {
+    fn of(call: &GemmCall) -> Product<T> {
+        let size = |n: i64| usize::try_from(n).unwrap_or(0);
+        let matrix = |first: *const u8, down: i64, across: i64| Matrix {
+            first: first.cast_mut().cast(),
+            down: down as isize,
+            across: across as isize,
+        };
+        Product {
+            m: size(call.m),
+            k: size(call.k),
+            n: size(call.n),
+            a: matrix(call.a, call.a_row, call.a_column),
+            b: matrix(call.b, call.b_row, call.b_column),
+            c: matrix(call.c, call.c_row, call.c_column),
+            add: call.accumulate != 0,
+            packed: call.packed,
+        }
+    }
+
+    /// The transposed product, which swaps rows and columns.
+    fn transposed(self) -> Product<T> {
+        Product {
+            m: self.n,
+            n: self.m,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            c: self.c.transposed(),
+            packed: Packed::No,
+            ..self
+        }
+    }
+
+    /// Whether the product is fast as it is, not transposed.
+    fn suits(&self) -> bool {
+        match (self.m <= FEW, self.n <= FEW) {
+            (false, false) => self.c.across == 1,
+            (rows, columns) => rows && self.b.across == 1 || columns && self.a.across == 1,
+        }
+    }
+}
+
+/// Computes a product with the widest registers of the machine.
+///
+/// # Safety
+/// As for a [`Way`].
+pub(super) unsafe fn multiply<T: Element>(call: &GemmCall) {
+    for way in T::ways().into_iter().flatten().take(1) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { way(call) }
+    }
+}
+
+/// Computes a product with registers `V` of `N` lanes, in tiles of `ROWS` rows and two registers.
+///
+/// # Safety
+/// As for a [`Way`]. In addition, the machine has the registers.
+#[inline(always)]
+unsafe fn with<V: Lanes<N>, const N: usize, const ROWS: usize>(call: &GemmCall) {
+    const { assert!(BLOCK_ROWS.is_multiple_of(ROWS) && BLOCK_COLUMNS.is_multiple_of(2 * N)) }
+    let mut p = Product::<V::Element>::of(call);
+    // A right factor that stays packed is worth more than rows of the result in one piece.
+    let stays = p.packed == Packed::Stays && p.m > FEW && p.n > FEW;
+    if !stays && !p.suits() && p.transposed().suits() {
+        p = p.transposed();
+    }
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        if p.m <= FEW && p.b.across == 1 {
+            narrow::few_rows::<V, N>(&p);
+        } else if p.n <= FEW && p.a.across == 1 {
+            narrow::few_columns::<V, N>(&p);
+        } else {
+            blocks::blocks::<V, N, ROWS>(&p, call.work);
+        }
+    }
+}
