@@ -11,9 +11,9 @@ fn strides(rows: usize, columns: usize, row_major: bool) -> (i64, i64) {
     if row_major { (columns as i64, 1) } else { (1, rows as i64) }
 }
 
-/// A number, the sum of three products.
+/// A type of numbers that fractions convert to.
 trait Number: Element + From<f32> + Debug {
-    /// Whether `ways` with a fused multiply-add come first, and how many.
+    /// The number of ways that round a product and a sum once. They come first.
     fn fused() -> usize {
         Self::ways().iter().flatten().count() - usize::from(cfg!(not(target_arch = "aarch64")))
     }
