@@ -57,12 +57,20 @@ pub struct GemmCall {
     pub a_row: i64,
     /// The stride between columns of `a`.
     pub a_column: i64,
+    /// If `a` has no constant strides: how far each of its rows is from its first element.
+    pub a_rows: *const i64,
+    /// If `a` has no constant strides: how far each column is from the row's beginning.
+    pub a_columns: *const i64,
     /// The right factor.
     pub b: *const u8,
     /// The stride between rows of `b`.
     pub b_row: i64,
     /// The stride between columns of `b`.
     pub b_column: i64,
+    /// As of `a`.
+    pub b_rows: *const i64,
+    /// As of `a`.
+    pub b_columns: *const i64,
     /// The result.
     pub c: *mut u8,
     /// The stride between rows of `c`.

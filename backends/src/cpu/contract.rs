@@ -2,10 +2,11 @@
 //!
 //! The free indices are rows (in the left factor only), columns (in the right one only) or batch
 //! (the others). For each batch there is one matrix product. Its rows, columns and inner indices
-//! are the flattened index groups. A factor that is a plain load with a constant stride along each
-//! group is used in place; any other is packed into panels by a compiled loop nest. If the epilogue
-//! is a single store, the product is written in place too. Otherwise a tile of the result goes to
-//! scratch, and the epilogue runs over it while it is in the cache.
+//! are the flattened index groups. A factor that is a plain load is used in place, with a constant
+//! stride along each group or else by tables of distances; any other is packed into panels by a
+//! compiled loop nest. If the epilogue is a single store with constant strides, the product is
+//! written in place too. Otherwise a tile of the result goes to scratch, and the epilogue runs over
+//! it while it is in the cache.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use ir::sabotage::{self, Bug};
 use ir::{Affine, Dtype, Size, visit};
 
 use super::emit::Emitter;
-use super::jit::Gemm;
+use super::jit::{Gemm, Host};
 use super::scalar;
 use super::state::Axis;
 use super::state::offset;
@@ -67,32 +68,49 @@ struct InPlace {
     across: Size,
 }
 
-/// The matrix of an access, if it has constant strides along both groups.
-fn in_place(
-    e: &Emitter<'_>,
+impl InPlace {
+    /// The matrix of an access, if it has constant strides along both groups.
+    fn new(buffer: BufferId, linear: &Linear, down: &Dims, across: &Dims) -> Option<InPlace> {
+        let affine = &linear.affine;
+        let (down_step, across_step) = (step(affine, down)?, step(affine, across)?);
+        let origin = without(linear, &[down, across]);
+        Some(InPlace { buffer, origin, down: down_step, across: across_step })
+    }
+}
+
+/// An access with the indices of some groups at 0.
+fn without(linear: &Linear, groups: &[&Dims]) -> Linear {
+    let mut affine = linear.affine.clone();
+    for (index, _) in groups.iter().copied().flatten() {
+        affine = affine.sub(&term(&linear.affine, *index));
+    }
+    Linear { affine, values: vec![] }
+}
+
+/// The part of an expression that an index has.
+fn term(affine: &Affine<IndexId>, index: IndexId) -> Affine<IndexId> {
+    Affine::index(index).scale(&affine.coefficient(index))
+}
+
+/// A matrix in memory without constant strides: an access with the indices of both groups at 0, and
+/// how far it moves with them.
+struct Spread {
     buffer: BufferId,
-    view: Option<&[Size]>,
-    at: &[Subscript],
-    down: &Dims,
-    across: &Dims,
-) -> Option<Matrix> {
-    let linear = e.linear(buffer, view, at);
-    if !linear.values.is_empty() {
-        return None;
-    }
-    let steps = (step(&linear.affine, down)?, step(&linear.affine, across)?);
-    // The origin is the access with the indices of both groups at 0: subtract their terms.
-    let mut origin = linear.affine.clone();
-    for (index, _) in down.iter().chain(across) {
-        origin = origin.sub(&Affine::index(*index).scale(&linear.affine.coefficient(*index)));
-    }
-    let origin = Linear { affine: origin, values: vec![] };
-    Some(Matrix::InPlace(Box::new(InPlace { buffer, origin, down: steps.0, across: steps.1 })))
+    origin: Linear,
+    rows: Distances,
+    columns: Distances,
+}
+
+/// How far an access moves along a group, and a table of that for a range of the group.
+struct Distances {
+    distance: Affine<IndexId>,
+    table: BufferId,
 }
 
 /// The location of a factor or of the result.
 enum Matrix {
     InPlace(Box<InPlace>),
+    Spread(Box<Spread>),
     Panel(Panel),
 }
 
@@ -110,6 +128,16 @@ struct Factor<'c> {
     prologue: &'c Prologue,
     down: Dims,
     across: Dims,
+}
+
+/// The address of a range of a matrix, its strides in elements, and the addresses of its tables of
+/// distances, or 0.
+struct MatrixPart {
+    start: Value,
+    down: Value,
+    across: Value,
+    rows: Value,
+    columns: Value,
 }
 
 /// A range of a matrix along one group.
@@ -154,12 +182,13 @@ impl Emitter<'_> {
         let left = self.factor(&c.left, &groups.rows, &groups.inner, dtype, gemm.rows as i64, gemm.inner as i64);
         let right = self.factor(&c.right, &groups.inner, &groups.columns, dtype, gemm.inner as i64, COLUMNS);
         let result = match plain_store(c) {
-            Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => {
-                in_place(self, buffer, None, at, &groups.rows, &groups.columns)
-            }
+            Some((buffer, at)) if self.buffer_dtype(buffer) == dtype => Some((buffer, self.linear(buffer, None, at))),
             _ => None,
         };
-        let result = result.unwrap_or_else(|| {
+        let result = result.filter(|(_, linear)| linear.values.is_empty());
+        let result =
+            result.and_then(|(buffer, linear)| InPlace::new(buffer, &linear, &groups.rows, &groups.columns));
+        let result = result.map(|m| Matrix::InPlace(Box::new(m))).unwrap_or_else(|| {
             // Tiles of the result go to scratch memory, from which the epilogue loads them, in the
             // order in which it stores.
             let local = self.local(dtype, (ROWS * COLUMNS) as usize);
@@ -214,10 +243,19 @@ impl Emitter<'_> {
     ) -> Factor<'c> {
         let plain = match prologue.body.as_slice() {
             [Statement::Let { value, op: Op::Load { buffer, view, at } }] if *value == prologue.value => {
-                in_place(self, *buffer, view.as_deref(), at, down, across)
+                Some((*buffer, self.linear(*buffer, view.as_deref(), at)))
             }
             _ => None,
         };
+        let plain = plain.filter(|(_, linear)| linear.values.is_empty());
+        let plain = plain.and_then(|(buffer, linear)| {
+            let in_place = InPlace::new(buffer, &linear, down, across).map(|m| Matrix::InPlace(Box::new(m)));
+            // The product of an object takes no tables.
+            in_place.or_else(|| {
+                let here = self.helpers.host() == Host::Here;
+                here.then(|| self.spread(buffer, &linear, (down, most_down), (across, most_across)))
+            })
+        });
         let matrix = plain.unwrap_or_else(|| {
             let local = self.local(dtype, (most_down * most_across) as usize);
             let fast_down = self.prefers(&prologue.body, down, across);
@@ -227,6 +265,23 @@ impl Emitter<'_> {
             Matrix::Panel(Panel { local, down, across })
         });
         Factor { matrix, prologue, down: down.clone(), across: across.clone() }
+    }
+
+    /// A factor in place, with tables for at most so many rows and columns.
+    fn spread(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        (down, most_down): (&Dims, i64),
+        (across, most_across): (&Dims, i64),
+    ) -> Matrix {
+        let mut distances = |dims: &Dims, most: i64| {
+            let terms = dims.iter().map(|(index, _)| term(&linear.affine, *index));
+            let distance = terms.fold(Affine::constant(0), |sum, term| sum.add(&term));
+            Distances { distance, table: self.local(Dtype::I64, most as usize) }
+        };
+        let (rows, columns) = (distances(down, most_down), distances(across, most_across));
+        Matrix::Spread(Box::new(Spread { buffer, origin: without(linear, &[down, across]), rows, columns }))
     }
 
     /// Whether accesses are contiguous along the first group rather than along the second.
@@ -260,6 +315,7 @@ impl Emitter<'_> {
         let zero = self.int(0);
         self.tiles(row, from..to, step(ROWS), &mut |e, rows| {
             e.tiles(column, zero..columns, step(COLUMNS), &mut |e, columns| {
+                e.tabulate_columns(right, columns);
                 // The loop over inner indices runs at least once, so that the result is 0 if there
                 // is nothing to sum.
                 e.repeat(&[zero], |e, state| {
@@ -270,9 +326,12 @@ impl Emitter<'_> {
                     let to = e.least(next, inner);
                     let span = TileRange { origin: at, from, to };
                     let more = e.b.ins().icmp(IntCC::SignedLessThan, next, inner);
+                    e.tabulate_columns(left, span);
+                    e.tabulate_rows(right, span);
                     // A block of the right factor is packed once for all blocks of rows below it.
                     e.fill(right, span, columns);
                     e.tiles(block, rows.from..rows.to, step(gemm.rows as i64), &mut |e, block| {
+                        e.tabulate_rows(left, block);
                         e.fill(left, block, span);
                         let placed = TileRange { origin: rows.origin, ..block };
                         // The GEMM packs the right factor in `work` on its first block of rows, and
@@ -338,6 +397,30 @@ impl Emitter<'_> {
         self.over_panel(*panel, down, across, &body);
     }
 
+    /// Fills the table of a range of rows, if the factor has one.
+    fn tabulate_rows(&mut self, factor: &Factor<'_>, span: TileRange) {
+        if let Matrix::Spread(m) = &factor.matrix {
+            self.tabulate(&m.rows, Along { dims: &factor.down, span });
+        }
+    }
+
+    /// The same for columns.
+    fn tabulate_columns(&mut self, factor: &Factor<'_>, span: TileRange) {
+        if let Matrix::Spread(m) = &factor.matrix {
+            self.tabulate(&m.columns, Along { dims: &factor.across, span });
+        }
+    }
+
+    fn tabulate(&mut self, Distances { distance, table }: &Distances, along: Along<'_>) {
+        let value = self.new_value(Dtype::I64);
+        let at = vec![Subscript::Affine(number(along.dims).sub(&Affine::index(along.span.origin)))];
+        let body = vec![
+            Statement::Let { value, op: Op::Affine(distance.clone()) },
+            Statement::Store { buffer: *table, at, value },
+        ];
+        self.two_groups(Along { dims: &vec![], ..along }, along, &body);
+    }
+
     /// Runs a body whose iterations are independent over a panel, in the order of its memory.
     fn over_panel(&mut self, panel: Panel, down: Along<'_>, across: Along<'_>, body: &Block) {
         let (outer, inner) = if panel.down == 1 { (across, down) } else { (down, across) };
@@ -377,15 +460,13 @@ impl Emitter<'_> {
         self.over_panel(panel, down, across, &body);
     }
 
-    /// The address of a range of a matrix, and its strides in elements.
-    fn part(&mut self, matrix: &Matrix, down: TileRange, across: TileRange) -> (Value, Value, Value) {
+    /// A range of a matrix.
+    fn part(&mut self, matrix: &Matrix, down: TileRange, across: TileRange) -> MatrixPart {
         match matrix {
             Matrix::Panel(panel) => {
                 let mut elements = self.int(0);
                 for (span, step) in [(down, panel.down), (across, panel.across)] {
-                    let origin = self.index_value(span.origin);
-                    // A panel starts at the range's origin: only the distance from it counts.
-                    let before = self.b.ins().isub(span.from, origin);
+                    let before = self.before(span);
                     let before = self.b.ins().imul_imm_s(before, step);
                     elements = self.b.ins().iadd(elements, before);
                 }
@@ -393,7 +474,8 @@ impl Emitter<'_> {
                 let start = self.element(start, scalar::register(self.buffer_dtype(panel.local)), elements);
                 let turned = sabotage::on(Bug::TurnedPanel);
                 let (down, across) = if turned { (panel.across, panel.down) } else { (panel.down, panel.across) };
-                (start, self.int(down), self.int(across))
+                let none = self.int(0);
+                MatrixPart { start, down: self.int(down), across: self.int(across), rows: none, columns: none }
             }
             Matrix::InPlace(m) => {
                 let (start, near) = self.address(m.buffer, &m.origin);
@@ -404,9 +486,28 @@ impl Emitter<'_> {
                 let width = self.buffer_dtype(m.buffer).bytes();
                 let bytes = self.b.ins().imul_imm_s(elements, width as i64);
                 let start = self.b.ins().iadd_imm_s(start, i64::from(near));
-                (self.b.ins().iadd(start, bytes), down_step, across_step)
+                let (start, none) = (self.b.ins().iadd(start, bytes), self.int(0));
+                MatrixPart { start, down: down_step, across: across_step, rows: none, columns: none }
+            }
+            Matrix::Spread(m) => {
+                let (start, near) = self.address(m.buffer, &m.origin);
+                let start = self.b.ins().iadd_imm_s(start, i64::from(near));
+                let [rows, columns] = [(&m.rows, down), (&m.columns, across)].map(|(distances, span)| {
+                    let before = self.before(span);
+                    let table = self.base(distances.table);
+                    self.element(table, I64, before)
+                });
+                let none = self.int(0);
+                MatrixPart { start, down: none, across: none, rows, columns }
             }
         }
+    }
+
+    /// The number of elements between a range's origin, where panels and tables begin, and its
+    /// beginning.
+    fn before(&mut self, span: TileRange) -> Value {
+        let origin = self.index_value(span.origin);
+        self.b.ins().isub(span.from, origin)
     }
 
     /// Emits one call of the matrix product. Rows of the result are relative to the panel.
@@ -419,9 +520,9 @@ impl Emitter<'_> {
     ) {
         let Product { left, right, result, gemm, call, .. } = product;
         let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
-        let (a, a_row, a_column) = self.part(&left.matrix, rows, inner);
-        let (b, b_row, b_column) = self.part(&right.matrix, inner, columns);
-        let (to, c_row, c_column) = self.part(result, placed, columns);
+        let a = self.part(&left.matrix, rows, inner);
+        let b = self.part(&right.matrix, inner, columns);
+        let c = self.part(result, placed, columns);
         // The first block of inner indices overwrites the result, later ones add to it.
         let more = self.b.ins().icmp_imm_s(IntCC::NotEqual, inner.from, 0);
         let accumulate = self.b.ins().uextend(I64, more);
@@ -434,15 +535,19 @@ impl Emitter<'_> {
             m = m,
             k = k,
             n = n,
-            a = a,
-            a_row = a_row,
-            a_column = a_column,
-            b = b,
-            b_row = b_row,
-            b_column = b_column,
-            c = to,
-            c_row = c_row,
-            c_column = c_column,
+            a = a.start,
+            a_row = a.down,
+            a_column = a.across,
+            a_rows = a.rows,
+            a_columns = a.columns,
+            b = b.start,
+            b_row = b.down,
+            b_column = b.across,
+            b_rows = b.rows,
+            b_columns = b.columns,
+            c = c.start,
+            c_row = c.down,
+            c_column = c.across,
             accumulate = accumulate,
             packed = packed,
         ];

@@ -1,13 +1,17 @@
 //! Products of matrices with many rows and columns, from packed factors.
 
+use std::ops::Range;
+
 use super::lanes::{LATER, Lanes, NEXT, prefetch};
-use super::{BLOCK_COLUMNS, BLOCK_ROWS, HEAD, INNER_BYTES, LEFT, Matrix, Product, RIGHT};
+use super::{BLOCK_COLUMNS, BLOCK_ROWS, Factor, HEAD, INNER_BYTES, LEFT, Matrix, Product, RIGHT, Tables};
 use crate::abi::Packed;
 
 /// The prefetch distance in rows, for packing rows that are far apart.
 const AHEAD: isize = 32;
 /// The prefetch distance in bytes, for rows that are contiguous.
 const AHEAD_IN_ROWS: usize = 256;
+/// The most runs of contiguous elements that are copied each by itself.
+const FEW_RUNS: usize = 4;
 
 /// What the right part of the packing buffer holds: all of a factor.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,8 +31,9 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
     let (head, left) = (work.cast::<Held<V::Element>>(), work.wrapping_add(HEAD).cast::<V::Element>());
     let right = work.wrapping_add(HEAD + LEFT).cast::<V::Element>();
     // A factor that stays the same is packed as a whole where there is room.
-    let held = Held { factor: p.b, k: p.k, n: p.n };
+    let held = Held { factor: p.b.matrix, k: p.k, n: p.n };
     let whole = p.packed == Packed::Stays
+        && p.b.tables.is_none()
         && p.k.saturating_mul(p.n.next_multiple_of(columns_of_tile)) <= RIGHT / size_of::<V::Element>();
     // SAFETY: the head of the working memory has room for it. Whoever says that a factor stays has
     // set its first word to zero, and if that is another one now, all of it has been written.
@@ -48,7 +53,7 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
             if !there {
                 // Rows that are contiguous are read side by side, a few at a time: all of them at
                 // once are more pages than the processor keeps addresses of.
-                let rows = if p.b.across == 1 { 16 } else { inner.max(1) };
+                let rows = if p.b.has_rows_in_one_piece() { 16 } else { inner.max(1) };
                 for k in (0..inner).step_by(rows) {
                     for at in (0..padded).step_by(N) {
                         let some = columns.saturating_sub(at).min(N);
@@ -106,7 +111,7 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
     }
 }
 
-/// Packs up to `N` rows of a matrix: `N` elements for each column, with zeros for missing rows, and
+/// Packs up to `N` rows of a factor: `N` elements for each column, with zeros for missing rows, and
 /// `step` elements between columns.
 ///
 /// # Safety
@@ -114,7 +119,7 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
 /// stores, including `N` elements at the last step.
 #[inline(always)]
 unsafe fn pack<V: Lanes<N>, const N: usize>(
-    from: Matrix<V::Element>,
+    from: Factor<V::Element>,
     rows: usize,
     columns: usize,
     to: *mut V::Element,
@@ -122,39 +127,120 @@ unsafe fn pack<V: Lanes<N>, const N: usize>(
 ) {
     // SAFETY: guaranteed by the caller; missing elements are not loaded.
     unsafe {
-        if from.down == 1 || rows == 0 {
+        match from.tables {
+            Some(tables) if rows > 0 => {
+                return pack_by_tables::<V, N>(from, tables, rows, columns, to, step);
+            }
+            _ => {}
+        }
+        let matrix = from.matrix;
+        if matrix.down == 1 || rows == 0 {
             for k in 0..columns {
-                let at = from.at(0, k);
-                prefetch::<_, LATER>(at.wrapping_offset(AHEAD * from.across));
+                let at = matrix.at(0, k);
+                prefetch::<_, LATER>(at.wrapping_offset(AHEAD * matrix.across));
                 let v = if rows == N { V::load(at) } else { V::load_first(at, rows) };
                 v.store(to.add(k * step));
             }
-        } else if from.across == 1 {
+        } else if matrix.across == 1 {
             for k in (0..columns).step_by(N) {
                 let width = (columns - k).min(N);
-                for (n, v) in square::<V, N>(from.from(0, k), rows, width).into_iter().enumerate().take(width) {
+                let square = square::<V, N>(|row| matrix.at(row, k), rows, width);
+                for (n, v) in square.into_iter().enumerate().take(width) {
                     v.store(to.add((k + n) * step));
                 }
             }
         } else {
+            one_by_one::<V, N>(from, rows, 0..columns, to, step);
+        }
+    }
+}
+
+/// Packs rows by tables of distances: by the runs of rows whose elements are contiguous, if these
+/// are few, else by contiguous columns, where there are any.
+///
+/// # Safety
+/// As for [`pack`]. There is a row.
+#[inline(always)]
+unsafe fn pack_by_tables<V: Lanes<N>, const N: usize>(
+    from: Factor<V::Element>,
+    tables: Tables,
+    rows: usize,
+    columns: usize,
+    to: *mut V::Element,
+    step: usize,
+) {
+    // SAFETY: guaranteed by the caller; missing elements are neither loaded nor looked up.
+    unsafe {
+        let follows = |table: *const i64, n: usize| *table.add(n) == *table.add(n - 1) + 1;
+        let (mut firsts, mut runs) = ([0; N], 1);
+        for row in (1..rows).filter(|row| !follows(tables.rows, *row)) {
+            firsts[runs] = row;
+            runs += 1;
+        }
+        if runs == 1 {
             for k in 0..columns {
-                let mut v = [V::Element::default(); N];
-                for (row, v) in v.iter_mut().enumerate().take(rows) {
-                    *v = *from.at(row, k);
+                let at = from.at(0, k);
+                let v = if rows == N { V::load(at) } else { V::load_first(at, rows) };
+                v.store(to.add(k * step));
+            }
+        } else if runs <= FEW_RUNS {
+            for k in 0..columns {
+                for (run, first) in firsts[..runs].iter().enumerate() {
+                    let last = run + 1 == runs;
+                    let count = if last { rows } else { firsts[run + 1] } - first;
+                    // The last run brings the zeros of missing rows.
+                    let stored = if last { N - first } else { count };
+                    V::load_first(from.at(*first, k), count).store_first(to.add(k * step + first), stored);
                 }
-                V::load(v.as_ptr()).store(to.add(k * step));
+            }
+        } else {
+            for k in (0..columns).step_by(N) {
+                let width = (columns - k).min(N);
+                if (k + 1..k + width).all(|column| follows(tables.columns, column)) {
+                    let square = square::<V, N>(|row| from.at(row, k), rows, width);
+                    for (n, v) in square.into_iter().enumerate().take(width) {
+                        v.store(to.add((k + n) * step));
+                    }
+                } else {
+                    one_by_one::<V, N>(from, rows, k..k + width, to, step);
+                }
             }
         }
     }
 }
 
-/// The columns of a square whose rows are contiguous, with zeros for missing rows and columns.
+/// Packs rows element by element.
+///
+/// # Safety
+/// As for [`pack`].
+#[inline(always)]
+unsafe fn one_by_one<V: Lanes<N>, const N: usize>(
+    from: Factor<V::Element>,
+    rows: usize,
+    columns: Range<usize>,
+    to: *mut V::Element,
+    step: usize,
+) {
+    for k in columns {
+        let mut v = [V::Element::default(); N];
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            for (row, v) in v.iter_mut().enumerate().take(rows) {
+                *v = *from.at(row, k);
+            }
+            V::load(v.as_ptr()).store(to.add(k * step));
+        }
+    }
+}
+
+/// The columns of a square whose rows are contiguous and begin at `first`, with zeros for missing
+/// rows and columns.
 ///
 /// # Safety
 /// The machine has the registers, and the rows and columns exist.
 #[inline(always)]
 pub(super) unsafe fn square<V: Lanes<N>, const N: usize>(
-    from: Matrix<V::Element>,
+    first: impl Fn(usize) -> *mut V::Element,
     rows: usize,
     columns: usize,
 ) -> [V; N] {
@@ -162,7 +248,7 @@ pub(super) unsafe fn square<V: Lanes<N>, const N: usize>(
     unsafe {
         let mut square = [V::splat(V::Element::default()); N];
         for (row, v) in square.iter_mut().enumerate().take(rows) {
-            let at = from.at(row, 0);
+            let at = first(row);
             prefetch::<_, LATER>(at.wrapping_add(AHEAD_IN_ROWS / size_of::<V::Element>()));
             *v = if columns == N { V::load(at) } else { V::load_first(at, columns) };
         }

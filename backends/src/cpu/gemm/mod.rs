@@ -4,7 +4,9 @@
 //! ([`blocks`]). Both factors are packed for that: a block of the right one into panels as wide as
 //! a tile, and a block of the left one, which stays in the L2 cache, into panels as high as a tile.
 //! Products with a few rows or columns do not pay for packing; they read the other factor once, in
-//! place ([`narrow`]).
+//! place ([`narrow`]). Factors whose rows or columns have no constant distance, such as the parts of
+//! an image that a convolution multiplies, are packed by tables of distances: nothing copies them
+//! before.
 //!
 //! Each element of the result is accumulated in the same order wherever it is computed, in blocks
 //! of [`inner`] elements, by fused multiply-add where the machine has it. So the bits depend neither
@@ -71,14 +73,68 @@ impl<T: Copy> Matrix<T> {
     }
 }
 
+/// A factor: a matrix with constant strides or, if there are tables, with rows and columns at any
+/// distances from the first element.
+#[derive(Clone, Copy)]
+struct Factor<T> {
+    matrix: Matrix<T>,
+    tables: Option<Tables>,
+}
+
+/// The distances of rows and of columns in elements.
+#[derive(Clone, Copy)]
+struct Tables {
+    rows: *const i64,
+    columns: *const i64,
+}
+
+impl<T: Copy> Factor<T> {
+    /// # Safety
+    /// The row and the column exist.
+    #[inline(always)]
+    unsafe fn at(self, row: usize, column: usize) -> *mut T {
+        match self.tables {
+            None => self.matrix.at(row, column),
+            // SAFETY: guaranteed by the caller.
+            Some(tables) => unsafe {
+                let far = *tables.rows.add(row) + *tables.columns.add(column);
+                self.matrix.first.wrapping_offset(far as isize)
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn from(self, row: usize, column: usize) -> Factor<T> {
+        match self.tables {
+            None => Factor { matrix: self.matrix.from(row, column), ..self },
+            Some(Tables { rows, columns }) => {
+                let tables = Tables { rows: rows.wrapping_add(row), columns: columns.wrapping_add(column) };
+                Factor { tables: Some(tables), ..self }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn transposed(self) -> Factor<T> {
+        let tables = self.tables.map(|Tables { rows, columns }| Tables { rows: columns, columns: rows });
+        Factor { matrix: self.matrix.transposed(), tables }
+    }
+
+    /// Whether rows are contiguous.
+    #[inline(always)]
+    fn has_rows_in_one_piece(&self) -> bool {
+        self.tables.is_none() && self.matrix.across == 1
+    }
+}
+
 /// The arguments of `c = a * b` or `c += a * b`.
 #[derive(Clone, Copy)]
 struct Product<T> {
     m: usize,
     k: usize,
     n: usize,
-    a: Matrix<T>,
-    b: Matrix<T>,
+    a: Factor<T>,
+    b: Factor<T>,
     c: Matrix<T>,
     add: bool,
     packed: Packed,
@@ -92,12 +148,20 @@ impl<T: Copy> Product<T> {
             down: down as isize,
             across: across as isize,
         };
+        let tables =
+            |rows: *const i64, columns: *const i64| (!rows.is_null()).then_some(Tables { rows, columns });
         Product {
             m: size(call.m),
             k: size(call.k),
             n: size(call.n),
-            a: matrix(call.a, call.a_row, call.a_column),
-            b: matrix(call.b, call.b_row, call.b_column),
+            a: Factor {
+                matrix: matrix(call.a, call.a_row, call.a_column),
+                tables: tables(call.a_rows, call.a_columns),
+            },
+            b: Factor {
+                matrix: matrix(call.b, call.b_row, call.b_column),
+                tables: tables(call.b_rows, call.b_columns),
+            },
             c: matrix(call.c, call.c_row, call.c_column),
             add: call.accumulate != 0,
             packed: call.packed,
@@ -121,7 +185,9 @@ impl<T: Copy> Product<T> {
     fn suits(&self) -> bool {
         match (self.m <= FEW, self.n <= FEW) {
             (false, false) => self.c.across == 1,
-            (rows, columns) => rows && self.b.across == 1 || columns && self.a.across == 1,
+            (rows, columns) => {
+                rows && self.b.has_rows_in_one_piece() || columns && self.a.has_rows_in_one_piece()
+            },
         }
     }
 }
@@ -152,9 +218,9 @@ unsafe fn with<V: Lanes<N>, const N: usize, const ROWS: usize>(call: &GemmCall) 
     }
     // SAFETY: guaranteed by the caller.
     unsafe {
-        if p.m <= FEW && p.b.across == 1 {
+        if p.m <= FEW && p.b.has_rows_in_one_piece() {
             narrow::few_rows::<V, N>(&p);
-        } else if p.n <= FEW && p.a.across == 1 {
+        } else if p.n <= FEW && p.a.has_rows_in_one_piece() {
             narrow::few_columns::<V, N>(&p);
         } else {
             blocks::blocks::<V, N, ROWS>(&p, call.work);

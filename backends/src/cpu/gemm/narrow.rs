@@ -96,7 +96,7 @@ unsafe fn add_rows<V: Lanes<N>, const N: usize, const M: usize, const K: usize>(
     // SAFETY: guaranteed by the caller.
     unsafe {
         let left: [[V::Element; K]; M] = std::array::from_fn(|i| std::array::from_fn(|row| *p.a.at(i, k + row)));
-        let right: [*const V::Element; K] = std::array::from_fn(|row| p.b.at(k + row, j).cast_const());
+        let right: [*const V::Element; K] = std::array::from_fn(|row| p.b.matrix.at(k + row, j).cast_const());
         for at in (0..columns).step_by(N) {
             let some = (columns - at).min(N);
             let b: [V; K] = std::array::from_fn(|row| {
@@ -137,7 +137,7 @@ pub(super) unsafe fn few_columns<V: Lanes<N>, const N: usize>(p: &Product<V::Ele
             let mut sums = [V::splat(V::Element::default()); FEW];
             for k in (from..to).step_by(N) {
                 let width = (to - k).min(N);
-                for (n, a) in square::<V, N>(p.a.from(i, k), rows, width).into_iter().enumerate().take(width) {
+                for (n, a) in square::<V, N>(|row| p.a.matrix.at(i + row, k), rows, width).into_iter().enumerate().take(width) {
                     for (j, sum) in sums.iter_mut().enumerate().take(p.n) {
                         *sum = a.multiply_add(V::splat(*p.b.at(k + n, j)), *sum);
                     }
