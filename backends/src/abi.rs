@@ -79,13 +79,13 @@ pub struct GemmCall {
     pub c_column: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
-    /// What `work` holds of `b`.
+    /// Whether `b` is in `work` already.
     pub packed: Packed,
     /// Memory to pack factors in, if the product asks for it.
     pub work: *mut u8,
 }
 
-/// What the working memory of a matrix product holds of the right factor, packed.
+/// How much of the right factor the working memory of a matrix product holds, packed.
 #[repr(i64)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {

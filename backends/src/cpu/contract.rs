@@ -186,8 +186,7 @@ impl Emitter<'_> {
             _ => None,
         };
         let result = result.filter(|(_, linear)| linear.values.is_empty());
-        let result =
-            result.and_then(|(buffer, linear)| InPlace::new(buffer, &linear, &groups.rows, &groups.columns));
+        let result = result.and_then(|(buffer, linear)| InPlace::new(buffer, &linear, &groups.rows, &groups.columns));
         let result = result.map(|m| Matrix::InPlace(Box::new(m))).unwrap_or_else(|| {
             // Tiles of the result go to scratch memory, from which the epilogue loads them, in the
             // order in which it stores.
@@ -203,7 +202,8 @@ impl Emitter<'_> {
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
-        let product = Product { contraction: c, groups: &groups, left, right, result, gemm, stays, call, columns, inner };
+        let product =
+            Product { contraction: c, groups: &groups, left, right, result, gemm, stays, call, columns, inner };
         let mut product = |e: &mut Self, from: Value, to: Value| e.product(&product, from, to);
         if let Some(part) = part {
             self.ranged(&axes, part, &mut product);
@@ -267,7 +267,7 @@ impl Emitter<'_> {
         Factor { matrix, prologue, down: down.clone(), across: across.clone() }
     }
 
-    /// A factor in place, with tables for at most so many rows and columns.
+    /// A factor in place, with tables for the most rows and columns of a range.
     fn spread(
         &mut self,
         buffer: BufferId,

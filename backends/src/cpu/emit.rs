@@ -219,7 +219,7 @@ impl<'a> Emitter<'a> {
         self.b.ins().iadd_imm_s(self.params.scratch, i64::from(offset))
     }
 
-    /// Allocates scratch memory like [`Emitter::scratch`], whose first word is zero when the
+    /// Allocates scratch memory like [`Emitter::scratch`], and sets its first word to zero when the
     /// function begins.
     pub(super) fn cleared_scratch(&mut self, bytes: usize) -> Value {
         let at = offset(self.scratch.used());

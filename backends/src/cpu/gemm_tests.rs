@@ -81,13 +81,7 @@ impl Number for f64 {}
 
 /// The product of all rows, `step` of them in a call; the result is given row-major. If the right
 /// factor stays, it is the second one in the same working memory.
-fn product<T: Number>(
-    way: Way,
-    [m, k, n]: [usize; 3],
-    layouts: [Layout; 3],
-    step: usize,
-    packed: Packed,
-) -> Vec<T> {
+fn product<T: Number>(way: Way, [m, k, n]: [usize; 3], layouts: [Layout; 3], step: usize, packed: Packed) -> Vec<T> {
     let number = |seed: usize, at: usize| T::from(((at * 7919 + seed) % 1013) as f32 / 1013.0 - 0.4);
     let fill = |rows: usize, columns: usize, places: &Places, seed: usize| {
         let mut elements = vec![T::from(f32::NAN); places.elements()];

@@ -135,6 +135,8 @@ bugs! {
     LastChunk = "cpu threads", "the last chunk of a long reduction is not taken";
     LostEpilogue = "cpu contract", "what follows a contraction is not done";
     TurnedPanel = "cpu contract", "the rows of a packed factor are taken for its columns";
+    StaleFactor = "cpu contract", "a packed factor stays for the next one of its sizes";
+    LostRun = "cpu contract", "the rows of a factor are packed as if they were contiguous";
     IndexLanes = "lanes128", "every second lane of an index has the number before";
     SelectedLanes = "lanes128", "a choice of lanes takes the other value";
     StridedGroups = "lanes128", "a group after the first of a step begins where the first does";

@@ -271,8 +271,8 @@ impl Calls {
         all
     }
 
-    /// Products of matrices, larger and smaller than blocks and tiles, packed and not. Their elements
-    /// are integers, divided by a number.
+    /// Products of matrices, larger and smaller than blocks and tiles, packed and not, of integers
+    /// divided by a number.
     fn of_products(divisor: f64) -> Calls {
         const SOURCE: &str = "
             fn plain(a: f32[n, k], b: f32[k, m]) = a @ b
@@ -375,7 +375,8 @@ impl Calls {
             };
             // The order of the sums in a matrix product is open; sums of integers are exact.
             let whole = |outcome: &Outcome| matches!(outcome, Outcome::Results(all) if all.iter().all(is_whole));
-            (!has_contractions(program) || !matches!(outcome, Outcome::Results(_)) || whole(&outcome)).then_some(outcome)
+            (!has_contractions(program) || !matches!(outcome, Outcome::Results(_)) || whole(&outcome))
+                .then_some(outcome)
         });
     }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use ir::sabotage::{self, Bug};
+
 use super::lanes::{LATER, Lanes, NEXT, prefetch};
 use super::{BLOCK_COLUMNS, BLOCK_ROWS, Factor, HEAD, INNER_BYTES, LEFT, Matrix, Product, RIGHT, Tables};
 use crate::abi::Packed;
@@ -13,7 +15,7 @@ const AHEAD_IN_ROWS: usize = 256;
 /// The most runs of contiguous elements that are copied each by itself.
 const FEW_RUNS: usize = 4;
 
-/// What the right part of the packing buffer holds: all of a factor.
+/// The factor that the right part of the packing buffer holds as a whole.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 struct Held<T> {
@@ -39,7 +41,7 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
     // set its first word to zero, and if that is another one now, all of it has been written.
     let holds = || unsafe {
         let first = (&raw const (*head).factor.first).read();
-        !first.is_null() && head.read() == held
+        !first.is_null() && (head.read() == held || sabotage::on(Bug::StaleFactor))
     };
     let there = p.packed == Packed::Before || whole && holds();
     for j in (0..p.n).step_by(BLOCK_COLUMNS) {
@@ -155,8 +157,8 @@ unsafe fn pack<V: Lanes<N>, const N: usize>(
     }
 }
 
-/// Packs rows by tables of distances: by the runs of rows whose elements are contiguous, if these
-/// are few, else by contiguous columns, where there are any.
+/// Packs rows by tables of distances: by runs of rows with contiguous elements, if there are a few,
+/// else by contiguous columns, where there are any.
 ///
 /// # Safety
 /// As for [`pack`]. There is a row.
@@ -177,7 +179,7 @@ unsafe fn pack_by_tables<V: Lanes<N>, const N: usize>(
             firsts[runs] = row;
             runs += 1;
         }
-        if runs == 1 {
+        if runs == 1 || sabotage::on(Bug::LostRun) {
             for k in 0..columns {
                 let at = from.at(0, k);
                 let v = if rows == N { V::load(at) } else { V::load_first(at, rows) };
@@ -233,8 +235,8 @@ unsafe fn one_by_one<V: Lanes<N>, const N: usize>(
     }
 }
 
-/// The columns of a square whose rows are contiguous and begin at `first`, with zeros for missing
-/// rows and columns.
+/// The columns of a square with contiguous rows, which begin at `first`, and zeros for missing rows
+/// and columns.
 ///
 /// # Safety
 /// The machine has the registers, and the rows and columns exist.

@@ -16,7 +16,9 @@ use crate::abi::GemmCall;
 pub(in crate::cpu) type Way = unsafe fn(&GemmCall);
 
 /// A type of numbers that products have.
-pub(in crate::cpu) trait Element: Copy + Default + PartialEq + Add<Output = Self> + Mul<Output = Self> {
+pub(in crate::cpu) trait Element:
+    Copy + Default + PartialEq + Add<Output = Self> + Mul<Output = Self>
+{
     /// The functions that this machine can run, with the widest registers first.
     fn ways() -> [Option<Way>; 3];
 }

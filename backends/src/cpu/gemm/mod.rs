@@ -4,14 +4,14 @@
 //! ([`blocks`]). Both factors are packed for that: a block of the right one into panels as wide as
 //! a tile, and a block of the left one, which stays in the L2 cache, into panels as high as a tile.
 //! Products with a few rows or columns do not pay for packing; they read the other factor once, in
-//! place ([`narrow`]). Factors whose rows or columns have no constant distance, such as the parts of
-//! an image that a convolution multiplies, are packed by tables of distances: nothing copies them
-//! before.
+//! place ([`narrow`]). Factors with no constant distance between rows or columns, such as the parts
+//! of an image that a convolution multiplies, are packed by tables of distances: nothing copies
+//! them before.
 //!
 //! Each element of the result is accumulated in the same order wherever it is computed, in blocks
-//! of [`inner`] elements, by fused multiply-add where the machine has it. So the bits depend neither
-//! on how many threads share the rows, nor on the rows that are multiplied together, nor on the
-//! width of registers.
+//! of [`inner`] elements, by fused multiply-add where the machine has it. So the bits depend
+//! neither on how many threads share the rows, nor on the rows that are multiplied together, nor on
+//! the width of registers.
 
 mod blocks;
 mod lanes;
@@ -20,8 +20,8 @@ mod narrow;
 use ir::Dtype;
 
 use crate::abi::{GemmCall, Packed};
-use lanes::Lanes;
 pub(super) use lanes::Element;
+use lanes::Lanes;
 #[cfg(test)]
 pub(super) use lanes::Way;
 
@@ -148,8 +148,7 @@ impl<T: Copy> Product<T> {
             down: down as isize,
             across: across as isize,
         };
-        let tables =
-            |rows: *const i64, columns: *const i64| (!rows.is_null()).then_some(Tables { rows, columns });
+        let tables = |rows: *const i64, columns: *const i64| (!rows.is_null()).then_some(Tables { rows, columns });
         Product {
             m: size(call.m),
             k: size(call.k),
@@ -185,9 +184,7 @@ impl<T: Copy> Product<T> {
     fn suits(&self) -> bool {
         match (self.m <= FEW, self.n <= FEW) {
             (false, false) => self.c.across == 1,
-            (rows, columns) => {
-                rows && self.b.has_rows_in_one_piece() || columns && self.a.has_rows_in_one_piece()
-            },
+            (rows, columns) => rows && self.b.has_rows_in_one_piece() || columns && self.a.has_rows_in_one_piece(),
         }
     }
 }

@@ -137,7 +137,9 @@ pub(super) unsafe fn few_columns<V: Lanes<N>, const N: usize>(p: &Product<V::Ele
             let mut sums = [V::splat(V::Element::default()); FEW];
             for k in (from..to).step_by(N) {
                 let width = (to - k).min(N);
-                for (n, a) in square::<V, N>(|row| p.a.matrix.at(i + row, k), rows, width).into_iter().enumerate().take(width) {
+                for (n, a) in
+                    square::<V, N>(|row| p.a.matrix.at(i + row, k), rows, width).into_iter().enumerate().take(width)
+                {
                     for (j, sum) in sums.iter_mut().enumerate().take(p.n) {
                         *sum = a.multiply_add(V::splat(*p.b.at(k + n, j)), *sum);
                     }
