@@ -11,7 +11,7 @@ use super::fold::{Levels, MergingCode, assign};
 use super::inst::{Comparison, Opcode, Reg, Rounding, Space, Type};
 use super::loops::Axes;
 use super::reduce::{CHUNK, Sum};
-use super::scan::Running;
+use super::state::Running;
 use ir::merging::Merging;
 
 /// The number of lanes whose elements a thread computes at once, a power of two, and the most

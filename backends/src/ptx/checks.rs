@@ -6,18 +6,9 @@ use ir::Size;
 use ir::nest::{SiteId, ValueId};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
-
-/// A check that may have failed.
-#[derive(Clone, Copy)]
-pub(super) struct Failed {
-    /// A predicate: it has.
-    outside: Reg,
-    index: Reg,
-    bound: Reg,
-    site: SiteId,
-}
+use super::state::{Argument, Failed};
 
 impl Emitter<'_> {
     /// Emits a bounds check and returns the subscript, or 0 if it is out of bounds.

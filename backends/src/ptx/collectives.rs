@@ -9,7 +9,8 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::{MergingCode, assign, further, number, shuffled};
 use super::inst::{Address, Comparison, Opcode, Reg, Rounding, Shuffle, Space, Special, Type};
-use super::rows::{GROUP, ThreadElements, WARP};
+use super::rows::{GROUP, WARP};
+use super::state::ThreadElements;
 use ir::merging::Merging;
 
 /// The lanes of a chunk that each thread of a warp has.

@@ -15,38 +15,16 @@ use ir::order::BLOCK;
 use ir::sched::InBlocks;
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::fold::{Levels, MergingCode, assign};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::Axes;
-use super::state::ExecScope;
+use super::state::{Argument, ExecScope, Strip, StripShape};
 use super::unroll::{STRIP, TILE, Unrolling, WIDE_STRIP};
 use ir::merging::Merging;
 
 /// A block of more threads than this leaves each few registers.
 const MANY_THREADS: u32 = 512;
-
-/// The shape of a strip.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct StripShape {
-    /// The number of columns.
-    pub(super) width: i64,
-    /// The number of threads per column.
-    pub(super) rows: i64,
-}
-
-/// The current strip.
-#[derive(Clone, Copy)]
-pub(super) struct Strip {
-    shape: StripShape,
-    /// The index of the thread within its column.
-    row: Reg,
-    /// Whether the column exists. A thread beyond the last column repeats the work of the last one,
-    /// but only stores to its own scratch.
-    pub(super) in_bounds: Reg,
-    /// Whether the thread is the first of its column.
-    pub(super) leader: Reg,
-}
 
 impl StripShape {
     /// The address of the first element of a column's scratch, for this thread.

@@ -11,11 +11,12 @@ use ir::sched::{
 use ir::{Origin, Size, visit};
 
 use super::contract::{Tiled, in_order};
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::last::{Code, in_last_block};
 use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::split::Split;
+use super::state::Argument;
 use super::state::{ScratchScope, SyncScope};
 use super::tensor::sweeps::InSweeps;
 use super::tensor::sweeps::streamed::Streamed;

@@ -10,32 +10,28 @@
 
 use ir::build::Values;
 use ir::groups::Groups;
-use ir::nest::{Contraction, Extent, IndexId, Program};
+use ir::nest::{Contraction, Program};
 use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
+use super::parts::Joining;
 use super::pipeline::Pipeline;
-use super::split::{Joining, Split, TilePart};
+use super::split::Split;
+use super::state::Argument;
 use super::tensor::TensorUnits;
+use super::tile::{
+    DEPTH, Dims, Inner, QUAD, Side, THREADS, TileCounts, TileGrid, TileRange, TileSide, TileSums, bytes, held, length,
+};
 use super::{Math, Target, scalar};
 
-/// The number of threads in a block.
-pub(super) const THREADS: u32 = 256;
-/// The number of inner iterations per tile of the factors.
-pub(super) const DEPTH: i64 = 16;
 /// The threads of a warp down and across a tile.
 const OF_WARP: [i64; 2] = [4, 8];
 /// The warps of a block down and across a tile, and the same for few rows.
 const WARPS: [i64; 2] = [4, 2];
 const FEW_WARPS: [i64; 2] = [1, 8];
-/// The indices of a group with their extents.
-pub(super) type Dims = [(IndexId, Extent)];
-
-/// The number of adjacent elements that a thread loads at once.
-pub(super) const QUAD: i64 = 4;
 /// A tiled contraction and the units that multiply its tiles.
 pub(super) struct Tiled {
     pub(super) groups: Groups,
@@ -241,29 +237,6 @@ impl Tiles {
     }
 }
 
-/// A side of a result tile, and the tile of the factor along it.
-#[derive(Clone, Copy)]
-pub(super) struct Side {
-    /// Its rows or columns.
-    pub(super) length: i64,
-    pub(super) dtype: Dtype,
-    /// The type of the accumulators.
-    pub(super) sum: Dtype,
-}
-
-impl Side {
-    /// The distance in bytes between rows of the factor's tile in shared memory. The padding of one
-    /// quad avoids bank conflicts.
-    pub(super) fn pitch(&self) -> i64 {
-        (self.length + QUAD) * bytes(self.sum)
-    }
-
-    /// The bytes of the factor's tile.
-    pub(super) fn bytes(&self) -> i64 {
-        DEPTH * self.pitch()
-    }
-}
-
 /// The contraction with the factor first whose indices come first in the result: the parts of sums
 /// must not depend on the order in which fusion leaves the factors.
 pub(super) fn in_order(c: &Contraction) -> Contraction {
@@ -278,81 +251,12 @@ pub(super) fn in_order(c: &Contraction) -> Contraction {
     c
 }
 
-/// The product of the extents.
-pub(super) fn length(dims: &[(IndexId, Extent)]) -> Size {
-    let extents = dims.iter().filter_map(|(_, extent)| extent.as_size());
-    extents.fold(Size::constant(1), |product, n| &product * n)
-}
-
-/// The size of an element in shared memory.
-pub(super) fn bytes(dtype: Dtype) -> i64 {
-    if dtype.bytes() == 8 { 8 } else { 4 }
-}
-
-/// The type of an element in shared memory.
-pub(super) fn held(dtype: Dtype) -> Type {
-    if dtype.bytes() == 8 { Type::B64 } else { Type::B32 }
-}
-
 /// The origin of a thread's part in the tile, and its row when the quads of all threads are
 /// packed together for the epilogue.
 struct Corner {
     down: Reg,
     across: Reg,
     low: Reg,
-}
-
-/// The range of rows or columns that a tile covers: its start, and the total number.
-#[derive(Clone, Copy)]
-pub(super) struct TileRange {
-    pub(super) from: Reg,
-    pub(super) count: Reg,
-}
-
-/// One side of a tile: the indices of its rows or columns, and the range that it covers.
-#[derive(Clone, Copy)]
-pub(super) struct TileSide<'c> {
-    pub(super) dims: &'c Dims,
-    pub(super) range: TileRange,
-}
-
-/// The indices that a contraction sums over, and the number of their values.
-#[derive(Clone, Copy)]
-pub(super) struct Inner<'c> {
-    pub(super) dims: &'c Dims,
-    /// The first one that a block sums over, if it is not 0.
-    pub(super) from: Option<Reg>,
-    /// One past the last one that it sums over.
-    pub(super) end: Reg,
-}
-
-/// The numbers of tiles.
-pub(super) struct TileCounts {
-    /// Along each axis, the innermost one last.
-    along: Vec<Reg>,
-    pub(super) all: Reg,
-    /// Whether 32 bits suffice for them.
-    small: Reg,
-}
-
-/// The tiles of a contraction.
-pub(super) struct TileGrid<'t> {
-    pub(super) groups: &'t Groups,
-    /// The rows and columns of a tile.
-    tile: [i64; 2],
-    /// The length of the batch, and the number of tiles along each side.
-    pub(super) counts: TileCounts,
-    /// The number of rows, columns and inner indices.
-    pub(super) lengths: [Reg; 3],
-    /// The parts of the sums, if blocks share tiles.
-    split: Option<&'t Split>,
-}
-
-/// A tile of a contraction, or a part of its sums.
-pub(super) struct TileSums<'t> {
-    pub(super) sides: [TileSide<'t>; 2],
-    pub(super) inner: Inner<'t>,
-    pub(super) part: Option<TilePart<'t>>,
 }
 
 impl Emitter<'_> {

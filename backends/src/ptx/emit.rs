@@ -14,41 +14,13 @@ use ir::sched::{Part, Shared};
 use ir::{Affine, BinaryOp, Dtype, MathFn, Monoid, Size, UnaryOp, visit};
 
 use super::build::{Builder, Control};
-use super::checks::Failed;
-use super::columns::{Strip, StripShape};
-use super::fast_division::{self, FastDivision};
-use super::held::HeldRow;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Space, Special, Type};
-use super::rows::RegisterRow;
 use super::scalar;
-use super::split::{OfSplit, Split};
-use super::staging::StagingBuffer;
-use super::state::{Addresses, ExecScope, Mapping, Masks, Scans, ScratchScope, SyncScope};
+use super::state::{
+    Addresses, Argument, DeferredStore, ExecScope, Failed, FastDivision, HeldRow, Mapping, Masks, RegisterRow, Scans,
+    ScratchScope, StagingBuffer, Strip, StripShape, SyncScope,
+};
 use super::tensor_map::TensorView;
-use super::unroll::DeferredStore;
-
-/// A kernel argument. Each takes eight bytes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Argument {
-    /// The address of the record of a failed check. It holds the number of the site plus one, or 0
-    /// if no check has failed (four bytes and four of padding), then the subscript and the bound.
-    Fault,
-    /// The address of a buffer. For scratch, it is the first of one copy per block, warp or thread.
-    Buffer(BufferId),
-    /// The distance in bytes between the copies of a scratch buffer.
-    Stride(BufferId),
-    /// A size.
-    Size(Size),
-    /// 1 if each size is a multiple of the number next to it, else 0.
-    Multiples(Vec<(Size, i64)>),
-    /// 1 if the product of the sizes is at most 2^31, else 0. Then 32-bit arithmetic suffices.
-    Small(Vec<Size>),
-    /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
-    /// factor in the low half, and in the high half by how much the product is shifted.
-    Reciprocal(Size),
-    /// A word of a contraction in parts.
-    OfSplit(Split, OfSplit),
-}
 
 /// The values of a kernel, or of a function while it is being inlined.
 struct Scope<'a> {
@@ -693,9 +665,7 @@ impl<'a> Emitter<'a> {
             Op::Binary(op, a, b) => {
                 let (x, y) = (self.value(*a), self.value(*b));
                 match (op, self.scope.dtypes[*a], &mut self.fast_division) {
-                    (BinaryOp::Div, Dtype::F32, _) if self.scope.quotients_in_range => {
-                        fast_division::quotient(&mut self.builder, x, y)
-                    }
+                    (BinaryOp::Div, Dtype::F32, _) if self.scope.quotients_in_range => self.builder.quotient(x, y),
                     (BinaryOp::Div, Dtype::F32, Some(fast_division)) => {
                         fast_division.quotient(&mut self.builder, self.masks.valid, x, y)
                     }

@@ -8,13 +8,14 @@ use ir::sabotage::{self, Bug};
 use ir::sched::is_flat;
 
 use super::build::Control;
-use super::contract::{Dims, TileRange, TileSide, bytes, held, length};
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::Axes;
 use super::scalar;
+use super::state::Argument;
+use super::state::DeferredStore;
 use super::state::ExecScope;
-use super::unroll::DeferredStore;
+use super::tile::{Dims, TileRange, TileSide, bytes, held, length};
 
 /// The number of elements that a thread processes together, so that their loads overlap.
 const AT_ONCE: i64 = 4;

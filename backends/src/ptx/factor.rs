@@ -12,12 +12,13 @@ use ir::sched::is_flat;
 use ir::{Scalar, Size, visit};
 
 use super::build::Control;
-use super::contract::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
 use super::scalar;
+use super::state::Argument;
 use super::state::ExecScope;
+use super::tile::{DEPTH, Dims, Inner, QUAD, Side, THREADS, TileSide, bytes, held, length};
 
 /// The factors of the contraction being emitted.
 pub(super) struct Factors<'c> {

@@ -27,7 +27,7 @@ use super::build::{Builder, Control};
 use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Operand, Reg, Type};
 use super::rows::ElementLoop;
-use super::state::ExecScope;
+use super::state::{ExecScope, FastDivision};
 
 /// The smallest dividend, 2^-40, and the largest divisor, 2^80, as bits of an `f32`.
 const LEAST: Operand = Operand::F32((127 - 40) << 23);
@@ -35,18 +35,6 @@ const GREATEST: Operand = Operand::F32((127 + 80) << 23);
 
 const fn float(value: f32) -> Operand {
     Operand::F32(value.to_bits())
-}
-
-/// The accumulated ranges of operands and results.
-#[derive(Clone, Copy)]
-pub(super) struct FastDivision {
-    /// The smallest dividend and the largest divisor, as magnitudes.
-    least: Reg,
-    greatest: Reg,
-    /// 0, or NaN if a result was infinite or NaN: `result * 0 + finite` keeps track of that.
-    finite: Reg,
-    /// The last divisor, if its range is accumulated: elements may have one in common.
-    divisor: Option<Reg>,
 }
 
 impl FastDivision {
@@ -65,7 +53,7 @@ impl FastDivision {
     }
 
     pub(super) fn quotient(&mut self, b: &mut Builder, valid: Option<Reg>, x: Reg, y: Reg) -> Reg {
-        let quotient = quotient(b, x, y);
+        let quotient = b.quotient(x, y);
         let operands = [(Opcode::Min, self.least, x), (Opcode::Max, self.greatest, y)];
         let known = self.divisor == Some(y);
         self.record(b, valid, &operands[..if known { 1 } else { 2 }], quotient);
@@ -103,21 +91,23 @@ impl FastDivision {
     }
 }
 
-/// A quotient, correctly rounded if |x| >= 2^-40 or x = 0 or |y| >= 2^24, |y| is between 2^-80 and
-/// 2^80, and the quotient is no infinity.
-///
-/// The rest is then a multiple of 2^-149, so it is exact, also where the quotient is subnormal.
-pub(super) fn quotient(b: &mut Builder, x: Reg, y: Reg) -> Reg {
-    // A Newton step refines 1 / y, then the exact residual `y * quotient - x` corrects the
-    // quotient. With this sign a quotient of -0 stays as it is.
-    let [minus_x, minus_y] = [x, y].map(|value| b.op(Opcode::Neg, Type::F32, &[value.into()]));
-    let near = b.op(Opcode::RcpNear, Type::F32, &[y.into()]);
-    let error = fma(b, minus_y, near, float(1.0));
-    let inverse = fma(b, near, error, near);
-    let quotient = b.op2(Opcode::MulRn, Type::F32, x, inverse);
-    let rest = fma(b, y, quotient, minus_x);
-    let minus_inverse = b.op(Opcode::Neg, Type::F32, &[inverse.into()]);
-    fma(b, rest, minus_inverse, quotient)
+impl Builder {
+    /// A quotient, correctly rounded if |x| >= 2^-40 or x = 0 or |y| >= 2^24, |y| is between 2^-80 and
+    /// 2^80, and the quotient is no infinity.
+    ///
+    /// The rest is then a multiple of 2^-149, so it is exact, also where the quotient is subnormal.
+    pub(super) fn quotient(&mut self, x: Reg, y: Reg) -> Reg {
+        // A Newton step refines 1 / y, then the exact residual `y * quotient - x` corrects the
+        // quotient. With this sign a quotient of -0 stays as it is.
+        let [minus_x, minus_y] = [x, y].map(|value| self.op(Opcode::Neg, Type::F32, &[value.into()]));
+        let near = self.op(Opcode::RcpNear, Type::F32, &[y.into()]);
+        let error = fma(self, minus_y, near, float(1.0));
+        let inverse = fma(self, near, error, near);
+        let quotient = self.op2(Opcode::MulRn, Type::F32, x, inverse);
+        let rest = fma(self, y, quotient, minus_x);
+        let minus_inverse = self.op(Opcode::Neg, Type::F32, &[inverse.into()]);
+        fma(self, rest, minus_inverse, quotient)
+    }
 }
 
 fn fma(b: &mut Builder, x: Reg, y: Reg, z: impl Into<Operand>) -> Reg {

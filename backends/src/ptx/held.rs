@@ -18,18 +18,10 @@ use super::alone::SEVERAL;
 use super::build::Control;
 use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Reg, Type};
+use super::state::HeldRow;
 
 /// The most rows that a thread holds at a time.
 const MOST_ROWS: usize = 2;
-
-/// A row in registers.
-pub(super) struct HeldRow {
-    /// The index that runs along it.
-    index: IndexId,
-    buffer: BufferId,
-    affine: Affine<IndexId>,
-    elements: Vec<Reg>,
-}
 
 /// A row that a loop would load again in each iteration.
 struct Row<'l> {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use ir::nest::BufferId;
 
 use super::build::{Builder, Control};
-use super::emit::Argument;
 use super::inst::{Address, Function, Inst, Label, Name, Op, Operand, Reg, Rounding, Space, Special, Type};
+use super::state::Argument;
 
 /// The bytes of a word.
 const WORD: i64 = 8;

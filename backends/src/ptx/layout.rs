@@ -7,10 +7,10 @@ use ir::sched::ordered::has_ordered;
 use ir::sched::{Axis, Inner, Variant};
 
 use super::build::Control;
-use super::columns::StripShape;
 use super::emit::Emitter;
 use super::inst::{Opcode, Special, Type};
 use super::state::ExecScope;
+use super::state::StripShape;
 
 impl Emitter<'_> {
     /// Runs the iterations of this block or thread, after statements that each computes for itself.

@@ -9,9 +9,10 @@ use ir::sched::ordered::is_ordered;
 use ir::{Monoid, Size, visit};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::fold::{MergingCode, number};
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
+use super::state::Argument;
 use super::state::{ExecScope, SyncScope};
 use ir::merging::{Fold, Merging};
 

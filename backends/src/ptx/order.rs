@@ -5,29 +5,10 @@
 //! Only launches of a *stretch* are compared, and a stretch begins after all of the one before. A
 //! call is a stretch of its own, so that calls are one after another, as without a recording.
 
-use super::run::Launch;
+use super::device::Launch;
 
 /// The most launches of a stretch: as many as the bits of a set.
 const MOST: usize = u64::BITS as usize;
-
-/// Memory that a launch accesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Where it begins.
-    pub address: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// Whether the launch writes there, or may.
-    pub writes: bool,
-}
-
-impl Access {
-    /// Whether two launches have to be one after the other because of these.
-    fn conflicts(self, other: Access) -> bool {
-        let before = |a: Access, b: Access| a.address.saturating_add(a.bytes) <= b.address;
-        (self.writes || other.writes) && !before(self, other) && !before(other, self)
-    }
-}
 
 /// The launches that each launch of some calls waits for, by their numbers.
 pub(super) fn waits(calls: &[&[Launch<'_>]]) -> Vec<Vec<usize>> {
@@ -71,6 +52,7 @@ fn conflict(a: &Launch<'_>, b: &Launch<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::device::Access;
     use super::*;
 
     /// A launch that reads some bytes and writes others.

@@ -4,9 +4,9 @@
 use ir::sabotage::{self, Bug};
 
 use super::build::Control;
-use super::contract::Inner;
 use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Reg, Type};
+use super::tile::Inner;
 
 /// The dimensions of a pipeline.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@ use ir::bind::{Binding, Given};
 use ir::nest::{BufferId, Node, Program, Role};
 
 use super::compile::{Kernel, Module, Rows, Variant};
-use super::emit::Argument;
-use super::run::Facts;
+use super::device::Facts;
 use super::split::{COUNTERS, OfSplit};
+use super::state::Argument;
 use super::state::ScratchScope;
 use super::steps::{Repeat, Step};
 use super::tensor_map::TensorMap;

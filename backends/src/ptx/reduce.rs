@@ -16,7 +16,7 @@ use super::emit::Emitter;
 use super::fold::{Levels, MergingCode, assign, number};
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::{AT_ONCE, Axes};
-use super::rows::ThreadElements;
+use super::state::ThreadElements;
 use ir::merging::Merging;
 
 pub(super) const CHUNK: i64 = LANES_CHUNK as i64;

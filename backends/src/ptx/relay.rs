@@ -20,10 +20,11 @@ use ir::sabotage::{self, Bug};
 use ir::sched::{Relay, single_prefixes};
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::fold::{MergingCode, assign};
 use super::inst::{Address, Class, Comparison, Opcode, Reg, Rounding, Space, Special, Type};
 use super::prefixes::{BATCH, SharedSums};
+use super::state::{Argument, Chunks};
 
 /// The threads of a block.
 pub(super) const THREADS: u32 = LANES as u32;
@@ -34,21 +35,6 @@ const EACH: i64 = SCAN_CHUNK as i64 / THREADS as i64;
 /// The bytes of a word.
 const WORD: i64 = 8;
 const WARP: i64 = 32;
-
-/// What the chunks of a long scan pass on.
-#[derive(Clone)]
-pub(super) struct Chunks {
-    /// The number of chunks.
-    count: Reg,
-    /// The address of the first word.
-    words: Reg,
-    /// The number of the launch, in the high half.
-    launch: Reg,
-    /// The number of the block's chunk.
-    number: Reg,
-    /// The prefixes, each with the number of its first plane. A plane has one word of each chunk.
-    planes: BTreeMap<ValueId, (Merging, i64)>,
-}
 
 /// A result for a chunk.
 #[derive(Clone, Copy)]

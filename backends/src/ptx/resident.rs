@@ -4,7 +4,7 @@ use ir::Scalar;
 use ir::array::Array;
 use ir::bind::Given;
 
-use super::run::Device;
+use super::device::Device;
 
 /// An array in the memory of a device.
 #[derive(Clone, Copy, Debug)]

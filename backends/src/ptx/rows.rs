@@ -10,14 +10,14 @@ use ir::nest::{Block, BufferId, IndexId, Loop, LoopKind, Op, Prefix, Reduction, 
 use ir::order::LANES;
 use ir::sabotage::{self, Bug};
 use ir::sched::{Fill, Row};
-use ir::{Affine, Order, Size, visit};
+use ir::{Affine, Order, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
 use super::fold::MergingCode;
 use super::inst::{Comparison, Opcode, Reg, Space, Special, Type};
 use super::loops::AT_ONCE;
-use super::state::{ExecScope, SyncScope};
+use super::state::{ExecScope, Key, RegisterRow, SyncScope, ThreadElements};
 use super::vectors::uniform;
 use ir::merging::Merging;
 
@@ -25,10 +25,6 @@ use ir::merging::Merging;
 pub(super) const WARP: i64 = 32;
 /// The number of threads in a group: one per canonical lane.
 pub(super) const GROUP: i64 = LANES as i64;
-
-/// Identifies the elements that an access of a loop touches: the coefficient of the loop's index,
-/// and the rest of the subscript.
-pub(super) type Key = (BufferId, Size, Affine<IndexId>);
 
 pub(super) fn key(buffer: BufferId, linear: &Linear, index: IndexId) -> Option<Key> {
     let coefficient = linear.affine.coefficient(index);
@@ -52,37 +48,10 @@ pub(super) struct ElementLoop<'s> {
     pub(super) loaded: BTreeMap<ValueId, Vec<Reg>>,
 }
 
-/// The elements of a loop that a thread has.
-pub(super) struct ThreadElements {
-    /// The number of the first element.
-    pub(super) first: Reg,
-    /// The distance between elements.
-    pub(super) stride: i64,
-    /// The number of elements.
-    pub(super) count: usize,
-    /// Predicates: the element exists. Empty if all do. If one does not, all later ones do not
-    /// either.
-    valid: Vec<Reg>,
-}
-
 impl ThreadElements {
     pub(super) fn valid(&self, place: usize) -> Option<Reg> {
         self.valid.get(place).copied()
     }
-}
-
-/// The row that a warp, block or cluster holds in registers.
-pub(super) struct RegisterRow {
-    elements: ThreadElements,
-    pub(super) layout: Row,
-    /// Elements that have been loaded or stored, in registers.
-    cached: Vec<(Key, Vec<Reg>)>,
-    /// The current loop and which of the thread's elements is being emitted.
-    at: Option<(IndexId, usize)>,
-    /// Shared memory with a slot per thread.
-    pub(super) lanes: i64,
-    /// Whether the blocks of the cluster have synchronized in this row.
-    cluster_synced: bool,
 }
 
 impl Emitter<'_> {

@@ -9,20 +9,8 @@ use super::build::Control;
 use super::emit::Emitter;
 use super::fold::MergingCode;
 use super::inst::{Comparison, Opcode, Reg, Space, Type};
+use super::state::Running;
 use ir::merging::Merging;
-
-/// One running reduction.
-#[derive(Clone)]
-pub(super) struct Running {
-    fold: Merging,
-    /// The reduction so far or, if the order matters, that of the chunk's groups before the current
-    /// one.
-    state: Vec<Reg>,
-    /// The reduction of the chunks before the current one.
-    before: Vec<Reg>,
-    /// The elements of a group after each step, if order matters.
-    steps: Option<i64>,
-}
 
 const STEPS: u32 = SCAN_GROUP.ilog2();
 

@@ -16,22 +16,7 @@ use super::emit::Emitter;
 use super::inst::{Address, Class, Opcode, Operand, Reg, Space, Special, Type};
 use super::rows::key;
 use super::scalar;
-
-/// The staging buffer of the current row.
-pub(super) struct StagingBuffer {
-    values: Vec<Staged>,
-    /// The number of elements in registers, and of those that a thread takes at a time beyond.
-    held: i64,
-    each: i64,
-    /// By slot offset: the address where the slot of the row's first element would be, so that
-    /// element numbers can be used directly.
-    bases: BTreeMap<i64, Reg>,
-    /// The values staged by earlier loops, and those staged by the current loop.
-    filled: BTreeSet<usize>,
-    filling: BTreeSet<usize>,
-    /// Whether asynchronous copies are in flight.
-    in_flight: bool,
-}
+use super::state::StagingBuffer;
 
 impl StagingBuffer {
     /// Whether a scratch buffer exists in the staging buffer alone.

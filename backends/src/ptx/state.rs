@@ -1,17 +1,15 @@
 //! The state that emitted code depends on, in groups: the mapping of the kernel onto threads, the
-//! masks of accesses, addresses, and scans. The functions here change a part of it for the code
-//! that a closure emits, and restore it afterwards.
+//! masks of accesses, addresses, scans, and the row, columns or loop that threads are at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ir::Affine;
-use ir::nest::{BufferId, IndexId, Prefix, Subscript, ValueId};
+use ir::merging::Merging;
+use ir::nest::{BufferId, IndexId, Prefix, SiteId, Subscript, ValueId};
+use ir::sched::{Row, Staged};
+use ir::{Affine, Size};
 
-use super::emit::Emitter;
-use super::inst::{Address, Reg};
-use super::relay::Chunks;
-use super::scan::Running;
-use super::unroll::{DeferredStore, Pointer};
+use super::inst::{Address, Reg, Space, Type};
+use super::split::{OfSplit, Split};
 
 /// The threads that execute the current code together, with the same control flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,36 +99,178 @@ pub(super) struct Scans {
     pub(super) chunks: Option<Chunks>,
 }
 
-impl Emitter<'_> {
-    /// Emits code for the threads of an execution scope.
-    pub(super) fn in_exec_scope<T>(&mut self, exec_scope: ExecScope, make: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.mapping.exec_scope, exec_scope);
-        let made = make(self);
-        self.mapping.exec_scope = outer;
-        made
-    }
+/// A check that may have failed.
+#[derive(Clone, Copy)]
+pub(super) struct Failed {
+    /// A predicate: it has.
+    pub(super) outside: Reg,
+    pub(super) index: Reg,
+    pub(super) bound: Reg,
+    pub(super) site: SiteId,
+}
 
-    /// Emits code whose loads, stores and checks are guarded by a predicate.
-    pub(super) fn masked<T>(&mut self, valid: Reg, make: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.masks.valid.replace(valid);
-        let made = make(self);
-        self.masks.valid = outer;
-        made
-    }
+/// The shape of a strip.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct StripShape {
+    /// The number of columns.
+    pub(super) width: i64,
+    /// The number of threads per column.
+    pub(super) rows: i64,
+}
 
-    /// Emits code whose stores are deferred, and so are the reports of its checks. Returns the
-    /// stores.
-    pub(super) fn deferring(&mut self, make: impl FnOnce(&mut Self)) -> Vec<DeferredStore> {
-        let outer = self.deferred.replace(vec![]);
-        self.reporting_at_end(make);
-        std::mem::replace(&mut self.deferred, outer).unwrap_or_default()
-    }
+/// The current strip.
+#[derive(Clone, Copy)]
+pub(super) struct Strip {
+    pub(super) shape: StripShape,
+    /// The index of the thread within its column.
+    pub(super) row: Reg,
+    /// Whether the column exists. A thread beyond the last column repeats the work of the last one,
+    /// but only stores to its own scratch.
+    pub(super) in_bounds: Reg,
+    /// Whether the thread is the first of its column.
+    pub(super) leader: Reg,
+}
 
-    /// Emits code whose stores are not deferred, because it is conditional or runs several times.
-    pub(super) fn without_deferral<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
-        let (deferred, failed) = (self.deferred.take(), self.failed.take());
-        let made = make(self);
-        (self.deferred, self.failed) = (deferred, failed);
-        made
-    }
+/// The accumulated ranges of operands and results.
+#[derive(Clone, Copy)]
+pub(super) struct FastDivision {
+    /// The smallest dividend and the largest divisor, as magnitudes.
+    pub(super) least: Reg,
+    pub(super) greatest: Reg,
+    /// 0, or NaN if a result was infinite or NaN: `result * 0 + finite` keeps track of that.
+    pub(super) finite: Reg,
+    /// The last divisor, if its range is accumulated: elements may have one in common.
+    pub(super) divisor: Option<Reg>,
+}
+
+/// The elements of a loop that a thread has.
+pub(super) struct ThreadElements {
+    /// The number of the first element.
+    pub(super) first: Reg,
+    /// The distance between elements.
+    pub(super) stride: i64,
+    /// The number of elements.
+    pub(super) count: usize,
+    /// Predicates: the element exists. Empty if all do. If one does not, all later ones do not
+    /// either.
+    pub(super) valid: Vec<Reg>,
+}
+
+/// Identifies the elements that an access of a loop touches: the coefficient of the loop's index,
+/// and the rest of the subscript.
+pub(super) type Key = (BufferId, Size, Affine<IndexId>);
+
+/// The row that a warp, block or cluster holds in registers.
+pub(super) struct RegisterRow {
+    pub(super) elements: ThreadElements,
+    pub(super) layout: Row,
+    /// Elements that have been loaded or stored, in registers.
+    pub(super) cached: Vec<(Key, Vec<Reg>)>,
+    /// The current loop and which of the thread's elements is being emitted.
+    pub(super) at: Option<(IndexId, usize)>,
+    /// Shared memory with a slot per thread.
+    pub(super) lanes: i64,
+    /// Whether the blocks of the cluster have synchronized in this row.
+    pub(super) cluster_synced: bool,
+}
+
+/// A row in registers.
+pub(super) struct HeldRow {
+    /// The index that runs along it.
+    pub(super) index: IndexId,
+    pub(super) buffer: BufferId,
+    pub(super) affine: Affine<IndexId>,
+    pub(super) elements: Vec<Reg>,
+}
+
+/// The staging buffer of the current row.
+pub(super) struct StagingBuffer {
+    pub(super) values: Vec<Staged>,
+    /// The number of elements in registers, and of those that a thread takes at a time beyond.
+    pub(super) held: i64,
+    pub(super) each: i64,
+    /// By slot offset: the address where the slot of the row's first element would be, so that
+    /// element numbers can be used directly.
+    pub(super) bases: BTreeMap<i64, Reg>,
+    /// The values staged by earlier loops, and those staged by the current loop.
+    pub(super) filled: BTreeSet<usize>,
+    pub(super) filling: BTreeSet<usize>,
+    /// Whether asynchronous copies are in flight.
+    pub(super) in_flight: bool,
+}
+
+/// A strength-reduced address, which advances with the loop.
+pub(super) struct Pointer {
+    pub(super) buffer: BufferId,
+    pub(super) affine: Affine<IndexId>,
+    /// The address for the current iteration, and the variable that carries it from one round to
+    /// the next.
+    pub(super) at: Reg,
+    pub(super) carried: Reg,
+    /// The constant offset to the element in bytes.
+    pub(super) offset: i64,
+    /// The distance between iterations in bytes.
+    pub(super) step: Reg,
+}
+
+/// A deferred store.
+#[derive(Clone, Copy)]
+pub(super) struct DeferredStore {
+    pub(super) space: Space,
+    pub(super) ty: Type,
+    pub(super) value: Reg,
+    pub(super) at: Address,
+    /// The guard of the store.
+    pub(super) only: Option<Reg>,
+}
+
+/// One running reduction.
+#[derive(Clone)]
+pub(super) struct Running {
+    pub(super) fold: Merging,
+    /// The reduction so far or, if the order matters, that of the chunk's groups before the current
+    /// one.
+    pub(super) state: Vec<Reg>,
+    /// The reduction of the chunks before the current one.
+    pub(super) before: Vec<Reg>,
+    /// The elements of a group after each step, if order matters.
+    pub(super) steps: Option<i64>,
+}
+
+/// What the chunks of a long scan pass on.
+#[derive(Clone)]
+pub(super) struct Chunks {
+    /// The number of chunks.
+    pub(super) count: Reg,
+    /// The address of the first word.
+    pub(super) words: Reg,
+    /// The number of the launch, in the high half.
+    pub(super) launch: Reg,
+    /// The number of the block's chunk.
+    pub(super) number: Reg,
+    /// The prefixes, each with the number of its first plane. A plane has one word of each chunk.
+    pub(super) planes: BTreeMap<ValueId, (Merging, i64)>,
+}
+
+/// A kernel argument. Each takes eight bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Argument {
+    /// The address of the record of a failed check. It holds the number of the site plus one, or 0
+    /// if no check has failed (four bytes and four of padding), then the subscript and the bound.
+    Fault,
+    /// The address of a buffer. For scratch, it is the first of one copy per block, warp or thread.
+    Buffer(BufferId),
+    /// The distance in bytes between the copies of a scratch buffer.
+    Stride(BufferId),
+    /// A size.
+    Size(Size),
+    /// 1 if each size is a multiple of the number next to it, else 0.
+    Multiples(Vec<(Size, i64)>),
+    /// 1 if the product of the sizes is at most 2^31, else 0. Then 32-bit arithmetic suffices.
+    Small(Vec<Size>),
+    /// The constants that replace a division by this size, for dividends below 2^31: a 32-bit
+    /// factor in the low half, and in the high half by how much the product is shifted.
+    Reciprocal(Size),
+    /// A word of a contraction in parts.
+    OfSplit(Split, OfSplit),
 }

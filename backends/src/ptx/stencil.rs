@@ -6,9 +6,10 @@ use ir::order::Scope;
 use ir::sched::Variant;
 
 use super::build::Control;
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Comparison, Opcode, Reg, Special, Type};
-use super::rows::ThreadElements;
+use super::state::Argument;
+use super::state::ThreadElements;
 
 impl Emitter<'_> {
     /// Processes the patches of this block, with a column for each thread.

@@ -4,9 +4,8 @@
 
 use std::convert::Infallible;
 
-use super::order::Access;
+use super::device::{Access, Launch};
 use super::plan::{Plan, PlannedMap, Word};
-use super::run::Launch;
 use super::tensor_map::TensorMap;
 
 /// A step of a call.

@@ -9,12 +9,12 @@ use ir::effects::Access;
 use ir::linear::Linear;
 use ir::nest::{Block, BufferId, IndexId, Op, Statement, ValueId};
 use ir::sabotage::{self, Bug};
-use ir::{Affine, Size, visit};
+use ir::{Size, visit};
 
 use super::build::Control;
 use super::emit::Emitter;
-use super::inst::{Address, Comparison, Opcode, Reg, Space, Type};
-use super::state::ExecScope;
+use super::inst::{Address, Comparison, Opcode, Reg, Type};
+use super::state::{DeferredStore, ExecScope, Pointer};
 
 /// How a loop is unrolled.
 pub(super) struct Unrolling {
@@ -36,31 +36,6 @@ pub(super) const STRIP: Unrolling = Unrolling { factors: &[(12, 16), (64, 4)], l
 pub(super) const WIDE_STRIP: Unrolling = Unrolling { factors: FACTORS, loads_first: Some(64) };
 /// The iterations left by a larger factor are unrolled by this one, before the rest run one by one.
 const REST: i64 = 4;
-
-/// A strength-reduced address, which advances with the loop.
-pub(super) struct Pointer {
-    buffer: BufferId,
-    affine: Affine<IndexId>,
-    /// The address for the current iteration, and the variable that carries it from one round to
-    /// the next.
-    at: Reg,
-    carried: Reg,
-    /// The constant offset to the element in bytes.
-    offset: i64,
-    /// The distance between iterations in bytes.
-    step: Reg,
-}
-
-/// A deferred store.
-#[derive(Clone, Copy)]
-pub(super) struct DeferredStore {
-    pub(super) space: Space,
-    pub(super) ty: Type,
-    pub(super) value: Reg,
-    pub(super) at: Address,
-    /// The guard of the store.
-    pub(super) only: Option<Reg>,
-}
 
 impl Emitter<'_> {
     /// Runs `each` for the numbers `from, from + step, ...` below `to` with the index bound to

@@ -14,8 +14,9 @@ use ir::sched::{Axis, Tail, Variant};
 use ir::{Dtype, Size, visit};
 
 use super::build::{Builder, Control};
-use super::emit::{Argument, Emitter};
+use super::emit::Emitter;
 use super::inst::{Address, Comparison, Opcode, Reg, Space, Special, Type};
+use super::state::Argument;
 use super::state::ExecScope;
 use super::{fast_division, scalar};
 

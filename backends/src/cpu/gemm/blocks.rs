@@ -14,6 +14,8 @@ const AHEAD: isize = 32;
 const AHEAD_IN_ROWS: usize = 256;
 /// The most runs of contiguous elements that are copied each by itself.
 const FEW_RUNS: usize = 4;
+/// The most tiles of columns for which a column of contiguous elements is not worth packing.
+const FEW_TILES: usize = 3;
 
 /// The factor that the right part of the packing buffer holds as a whole.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,6 +46,12 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
         !first.is_null() && (head.read() == held || sabotage::on(Bug::StaleFactor))
     };
     let there = p.packed == Packed::Before || whole && holds();
+    if p.packed == Packed::Stays && !there {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*head).factor.first).write(std::ptr::null_mut()) };
+    }
+    // Rows that few columns are multiplied with are not packed if they are contiguous.
+    let sparing = p.n <= FEW_TILES * columns_of_tile;
     for j in (0..p.n).step_by(BLOCK_COLUMNS) {
         let columns = (p.n - j).min(BLOCK_COLUMNS);
         let padded = columns.next_multiple_of(columns_of_tile);
@@ -70,7 +78,13 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
             }
             for i in (0..p.m).step_by(BLOCK_ROWS) {
                 let rows = (p.m - i).min(BLOCK_ROWS);
+                let mut in_place = [false; BLOCK_ROWS];
                 for at in (0..rows).step_by(ROWS) {
+                    // SAFETY: the rows exist.
+                    in_place[at] = sparing && rows - at >= ROWS && unsafe { p.a.from(i + at, 0).has_run(ROWS) };
+                    if in_place[at] {
+                        continue;
+                    }
                     let panel = left.wrapping_add(at * inner);
                     // From the last one back: the last store of a column goes beyond it.
                     for first in (0..ROWS).step_by(N).rev() {
@@ -90,12 +104,18 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
                 }
                 for y in (0..columns).step_by(columns_of_tile) {
                     for x in (0..rows).step_by(ROWS) {
-                        let panels =
-                            (left.wrapping_add(x * inner).cast_const(), right.wrapping_add(y * inner).cast_const());
+                        let (panel, right) = (left.wrapping_add(x * inner), right.wrapping_add(y * inner));
+                        let (part, to) = (p.a.from(i + x, from), p.c.from(i + x, j + y));
                         let size = ((rows - x).min(ROWS), (columns - y).min(columns_of_tile));
-                        // SAFETY: both panels have been packed, and the part of the result exists.
+                        let add = p.add || from > 0;
+                        // SAFETY: the panels have been packed, or the rows are contiguous, and the
+                        // part of the result exists.
                         unsafe {
-                            tile::<V, N, ROWS>(inner, panels, p.c.from(i + x, j + y), size, p.add || from > 0);
+                            if in_place[x] {
+                                tile::<V, N, ROWS>(inner, |k| part.at(0, k), right, to, size, add);
+                            } else {
+                                tile::<V, N, ROWS>(inner, |k| panel.add(k * ROWS), right, to, size, add);
+                            }
                         }
                     }
                 }
@@ -173,9 +193,8 @@ unsafe fn pack_by_tables<V: Lanes<N>, const N: usize>(
 ) {
     // SAFETY: guaranteed by the caller; missing elements are neither loaded nor looked up.
     unsafe {
-        let follows = |table: *const i64, n: usize| *table.add(n) == *table.add(n - 1) + 1;
         let (mut firsts, mut runs) = ([0; N], 1);
-        for row in (1..rows).filter(|row| !follows(tables.rows, *row)) {
+        for row in (1..rows).filter(|row| !tables.row_follows(*row)) {
             firsts[runs] = row;
             runs += 1;
         }
@@ -186,19 +205,20 @@ unsafe fn pack_by_tables<V: Lanes<N>, const N: usize>(
                 v.store(to.add(k * step));
             }
         } else if runs <= FEW_RUNS {
-            for k in 0..columns {
-                for (run, first) in firsts[..runs].iter().enumerate() {
-                    let last = run + 1 == runs;
-                    let count = if last { rows } else { firsts[run + 1] } - first;
-                    // The last run brings the zeros of missing rows.
-                    let stored = if last { N - first } else { count };
-                    V::load_first(from.at(*first, k), count).store_first(to.add(k * step + first), stored);
+            // The last run, which brings the zeros of missing rows, may go beyond its column, where
+            // the others then overwrite it.
+            for run in (0..runs).rev() {
+                let (first, last) = (firsts[run], run + 1 == runs);
+                let count = if last { rows } else { firsts[run + 1] } - first;
+                let stored = if last { N - first } else { count };
+                for k in 0..columns {
+                    V::load_first(from.at(first, k), count).store_first(to.add(k * step + first), stored);
                 }
             }
         } else {
             for k in (0..columns).step_by(N) {
                 let width = (columns - k).min(N);
-                if (k + 1..k + width).all(|column| follows(tables.columns, column)) {
+                if (k + 1..k + width).all(|column| tables.transposed().row_follows(column)) {
                     let square = square::<V, N>(|row| from.at(row, k), rows, width);
                     for (n, v) in square.into_iter().enumerate().take(width) {
                         v.store(to.add((k + n) * step));
@@ -265,15 +285,17 @@ pub(super) unsafe fn square<V: Lanes<N>, const N: usize>(
     }
 }
 
-/// Computes a tile of the result from a panel of each factor.
+/// Computes a tile of the result from `ROWS` contiguous elements of each column of the left factor
+/// and a panel of the right one.
 ///
 /// # Safety
-/// The machine has the registers, the panels have `inner` columns and rows, and the rows and
-/// columns of the result exist.
+/// The machine has the registers, there are `inner` columns of the left factor and rows of the
+/// panel, and the rows and columns of the result exist.
 #[inline(always)]
 unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
     inner: usize,
-    (mut left, mut right): (*const V::Element, *const V::Element),
+    left: impl Fn(usize) -> *mut V::Element,
+    right: *mut V::Element,
     c: Matrix<V::Element>,
     (rows, columns): (usize, usize),
     add: bool,
@@ -285,15 +307,14 @@ unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
             prefetch::<_, NEXT>(c.at(row, 0));
             prefetch::<_, NEXT>(c.at(row, columns - 1));
         }
-        for _ in 0..inner {
-            let b = [V::load(right), V::load(right.add(N))];
+        for k in 0..inner {
+            let (column, row) = (left(k), right.add(k * 2 * N));
+            let b = [V::load(row), V::load(row.add(N))];
             for (row, sums) in sums.iter_mut().enumerate() {
-                let a = V::splat(*left.add(row));
+                let a = V::splat(*column.add(row));
                 sums[0] = a.multiply_add(b[0], sums[0]);
                 sums[1] = a.multiply_add(b[1], sums[1]);
             }
-            left = left.add(ROWS);
-            right = right.add(2 * N);
         }
         // Constant loop bounds let the compiler keep the accumulators in registers.
         for (row, sums) in sums.into_iter().enumerate() {

@@ -88,6 +88,23 @@ struct Tables {
     columns: *const i64,
 }
 
+impl Tables {
+    /// Whether a row's elements lie behind those of the row before.
+    ///
+    /// # Safety
+    /// Both rows exist.
+    #[inline(always)]
+    unsafe fn row_follows(self, row: usize) -> bool {
+        // SAFETY: guaranteed by the caller.
+        unsafe { *self.rows.add(row) == *self.rows.add(row - 1) + 1 }
+    }
+
+    #[inline(always)]
+    fn transposed(self) -> Tables {
+        Tables { rows: self.columns, columns: self.rows }
+    }
+}
+
 impl<T: Copy> Factor<T> {
     /// # Safety
     /// The row and the column exist.
@@ -116,8 +133,20 @@ impl<T: Copy> Factor<T> {
 
     #[inline(always)]
     fn transposed(self) -> Factor<T> {
-        let tables = self.tables.map(|Tables { rows, columns }| Tables { rows: columns, columns: rows });
-        Factor { matrix: self.matrix.transposed(), tables }
+        Factor { matrix: self.matrix.transposed(), tables: self.tables.map(Tables::transposed) }
+    }
+
+    /// Whether the first elements of so many rows are contiguous, and so those of every column.
+    ///
+    /// # Safety
+    /// The rows exist.
+    #[inline(always)]
+    unsafe fn has_run(self, rows: usize) -> bool {
+        match self.tables {
+            None => self.matrix.down == 1,
+            // SAFETY: guaranteed by the caller.
+            Some(tables) => (1..rows).all(|row| unsafe { tables.row_follows(row) }),
+        }
     }
 
     /// Whether rows are contiguous.

@@ -22,13 +22,13 @@ use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, WARP};
 use super::wgmma::{self, BOX};
 use super::{FactorTile, Side, TensorUnits};
 use crate::ptx::build::Control;
-use crate::ptx::contract::{Dims, Inner, TileGrid, length};
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use crate::ptx::factor::Steps;
 use crate::ptx::inst::{Address, Comparison, Opcode, Operand, Reg, Rounding, Special, TileFactors, Type};
-use crate::ptx::split::Joining;
+use crate::ptx::parts::Joining;
 use crate::ptx::tensor_map::{MOST_DIMS, TensorView};
+use crate::ptx::tile::{Dims, Inner, TileGrid, length};
 
 /// The shared memory of a block in bytes, on devices of compute capability 9.0.
 pub(super) const MEMORY: i64 = 227 << 10;

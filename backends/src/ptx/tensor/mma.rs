@@ -6,11 +6,11 @@ use ir::{Dtype, Scalar};
 use super::pipeline::{FactorPipeline, Ring};
 use super::{Fragment, Side, TensorUnits, staged};
 use crate::ptx::build::Control;
-use crate::ptx::contract::Inner;
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::StagedAccumulator;
 use crate::ptx::inst::{Address, Factors, Opcode, Reg, Space, Special, Type};
 use crate::ptx::scalar;
+use crate::ptx::tile::Inner;
 
 /// The side of a result tile, and of a warp's part of it.
 const SIDE: i64 = 128;

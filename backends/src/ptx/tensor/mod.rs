@@ -21,20 +21,17 @@ use ir::sched::narrow;
 use ir::{Dtype, Size};
 
 use super::build::Control;
-use super::contract::{TileGrid, TileSums};
 use super::emit::Emitter;
 use super::epilogue::{StagedAccumulator, StagedAt};
 use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, TileType, Type};
-use super::split::Joining;
+use super::parts::Joining;
+use super::tile::{FEW_ROWS, TURNED_COLUMNS, TileGrid, TileSums};
 use super::{Math, Target};
 use bulk::{BulkFactors, FactorView, IN_ROW};
 use pipeline::Ring;
 
-/// Products with fewer rows than this have their sums in parts.
-pub(super) const FEW_ROWS: i64 = 64;
-/// The rows of the result in tiles for few rows, and the columns.
+/// The rows of the result in tiles for few rows.
 const TURNED_ROWS: [i64; 2] = [16, FEW_ROWS];
-pub(super) const TURNED_COLUMNS: i64 = 128;
 
 /// A contraction that tensor cores can compute.
 pub(super) struct TensorUnits {

@@ -9,13 +9,13 @@ use ir::nest::{Prologue, ValueId};
 
 use super::{Driver, FactorTile, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
-use crate::ptx::contract::{Inner, TileSide};
 use crate::ptx::emit::Emitter;
 use crate::ptx::factor::Steps;
 use crate::ptx::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use crate::ptx::pipeline::Pipeline;
 use crate::ptx::scalar;
 use crate::ptx::state::ExecScope;
+use crate::ptx::tile::{Inner, TileSide};
 
 /// The size of an asynchronous copy in bytes.
 const WIDE: i64 = 16;

@@ -8,10 +8,10 @@
 use super::pipeline::{FactorPipeline, Ring};
 use super::{FactorTile, Fragment, Side, TensorUnits};
 use crate::ptx::build::Control;
-use crate::ptx::contract::Inner;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};
 use crate::ptx::scalar;
+use crate::ptx::tile::Inner;
 use ir::Scalar;
 
 /// The bytes of a row of a tile.
