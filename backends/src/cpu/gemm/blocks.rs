@@ -26,6 +26,8 @@ struct Held<T> {
     n: usize,
 }
 
+/// Computes a product, block by block.
+///
 /// # Safety
 /// As for [`super::multiply`].
 #[inline(always)]
@@ -61,47 +63,13 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
             let inner = (p.k - from).min(inner_most);
             let right = if whole { right.wrapping_add(j * p.k + from * padded) } else { right };
             if !there {
-                // Rows that are contiguous are read side by side, a few at a time: all of them at
-                // once are more pages than the processor keeps addresses of.
-                let rows = if p.b.has_rows_in_one_piece() { 16 } else { inner.max(1) };
-                for k in (0..inner).step_by(rows) {
-                    for at in (0..padded).step_by(N) {
-                        let some = columns.saturating_sub(at).min(N);
-                        let panel = at / columns_of_tile * columns_of_tile * inner + at % columns_of_tile;
-                        let panel = right.wrapping_add(panel + k * columns_of_tile);
-                        let part = p.b.from(from + k, j + at).transposed();
-                        // SAFETY: the columns exist, and the working memory has room for whole
-                        // panels of them.
-                        unsafe { pack::<V, N>(part, some, rows.min(inner - k), panel, columns_of_tile) };
-                    }
-                }
+                // SAFETY: the working memory has room for whole panels of a block of columns.
+                unsafe { pack_columns::<V, N>(p.b.from(from, j), inner, columns, right) };
             }
             for i in (0..p.m).step_by(BLOCK_ROWS) {
                 let rows = (p.m - i).min(BLOCK_ROWS);
-                let mut in_place = [false; BLOCK_ROWS];
-                for at in (0..rows).step_by(ROWS) {
-                    // SAFETY: the rows exist.
-                    in_place[at] = sparing && rows - at >= ROWS && unsafe { p.a.from(i + at, 0).has_run(ROWS) };
-                    if in_place[at] {
-                        continue;
-                    }
-                    let panel = left.wrapping_add(at * inner);
-                    // From the last one back: the last store of a column goes beyond it.
-                    for first in (0..ROWS).step_by(N).rev() {
-                        let some = (rows - at).min(ROWS).saturating_sub(first).min(N);
-                        // SAFETY: the rows exist, and the working memory has room for whole panels
-                        // of them.
-                        unsafe {
-                            pack::<V, N>(
-                                p.a.from(i + at + first.min(rows - at), from),
-                                some,
-                                inner,
-                                panel.wrapping_add(first),
-                                ROWS,
-                            );
-                        }
-                    }
-                }
+                // SAFETY: the working memory has room for whole panels of a block of rows.
+                let in_place = unsafe { pack_rows::<V, N, ROWS>(p.a.from(i, from), rows, inner, left, sparing) };
                 for y in (0..columns).step_by(columns_of_tile) {
                     for x in (0..rows).step_by(ROWS) {
                         let (panel, right) = (left.wrapping_add(x * inner), right.wrapping_add(y * inner));
@@ -131,6 +99,66 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
         // SAFETY: as above.
         unsafe { head.write(held) };
     }
+}
+
+/// Packs a block of the right factor into panels as wide as a tile.
+///
+/// # Safety
+/// The machine has the registers, the rows and columns exist, and the destination has room for
+/// whole panels.
+#[inline(always)]
+unsafe fn pack_columns<V: Lanes<N>, const N: usize>(
+    from: Factor<V::Element>,
+    rows: usize,
+    columns: usize,
+    to: *mut V::Element,
+) {
+    // Rows that are contiguous are read side by side, a few at a time: all of them at once are more
+    // pages than the processor keeps addresses of.
+    let few = if from.has_rows_in_one_piece() { 16 } else { rows.max(1) };
+    for k in (0..rows).step_by(few) {
+        for at in (0..columns.next_multiple_of(2 * N)).step_by(N) {
+            let some = columns.saturating_sub(at).min(N);
+            let panel = at / (2 * N) * (2 * N) * rows + at % (2 * N);
+            let part = from.from(k, at.min(columns)).transposed();
+            // SAFETY: guaranteed by the caller.
+            unsafe { pack::<V, N>(part, some, few.min(rows - k), to.add(panel + k * 2 * N), 2 * N) };
+        }
+    }
+}
+
+/// Packs a block of the left factor into panels as high as a tile, except for those with contiguous
+/// columns if `sparing`. Returns by a panel's first row whether it is one of these.
+///
+/// # Safety
+/// As for [`pack_columns`]; there is room for a register behind the panels.
+#[inline(always)]
+unsafe fn pack_rows<V: Lanes<N>, const N: usize, const ROWS: usize>(
+    from: Factor<V::Element>,
+    rows: usize,
+    columns: usize,
+    to: *mut V::Element,
+    sparing: bool,
+) -> [bool; BLOCK_ROWS] {
+    let mut in_place = [false; BLOCK_ROWS];
+    for at in (0..rows).step_by(ROWS) {
+        let part = from.from(at, 0);
+        // SAFETY: the rows exist.
+        in_place[at] = sparing && rows - at >= ROWS && unsafe { part.has_run(ROWS) };
+        if in_place[at] {
+            continue;
+        }
+        // From the last one back: the last store of a column goes beyond it.
+        for first in (0..ROWS).step_by(N).rev() {
+            let some = (rows - at).min(ROWS).saturating_sub(first).min(N);
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                let panel = to.add(at * columns + first);
+                pack::<V, N>(part.from(first.min(rows - at), 0), some, columns, panel, ROWS);
+            }
+        }
+    }
+    in_place
 }
 
 /// Packs up to `N` rows of a factor: `N` elements for each column, with zeros for missing rows, and
