@@ -77,6 +77,10 @@ pub struct GemmCall {
     pub c_row: i64,
     /// The stride between columns of `c`.
     pub c_column: i64,
+    /// If `a` is some rows of a matrix and `b` all of it, turned: the number of the first of these
+    /// rows, else -1. `c` is then as many rows of a square. What lies left of the square's diagonal
+    /// is stored by the calls for the rows that it mirrors.
+    pub own: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,
     /// Whether `b` is in `work` already.

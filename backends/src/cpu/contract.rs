@@ -166,6 +166,8 @@ struct Product<'c> {
     gemm: Gemm,
     /// Whether the right factor stays the same as long as its address does.
     stays: bool,
+    /// Whether the product is of a matrix and the same one, turned, and so symmetric.
+    mirrors: bool,
     /// The record of the call that multiplies two tiles.
     call: Value,
     columns: Value,
@@ -197,13 +199,25 @@ impl Emitter<'_> {
         });
         let call = self.scratch(size_of::<GemmCall>());
         let stays = part.is_none() && self.stays(&right);
+        let mirrors = self.mirrors(&groups, [&left.matrix, &right.matrix, &result]);
         let work = if stays { self.cleared_scratch(gemm.work) } else { self.scratch(gemm.work) };
         self.b.ins().store(own_memory(), work, call, offset(std::mem::offset_of!(GemmCall, work)));
         let mut axes = self.axes(&groups.batch, &[&c.left.body, &c.right.body, &c.epilogue]);
         let [rows, columns, inner] = [&groups.rows, &groups.columns, &groups.inner].map(|dims| self.count(dims));
         axes.push(Axis { index: self.new_index(), merged: vec![], extent: rows });
-        let product =
-            Product { contraction: c, groups: &groups, left, right, result, gemm, stays, call, columns, inner };
+        let product = Product {
+            contraction: c,
+            groups: &groups,
+            left,
+            right,
+            result,
+            gemm,
+            stays,
+            mirrors,
+            call,
+            columns,
+            inner,
+        };
         let mut product = |e: &mut Self, from: Value, to: Value| e.product(&product, from, to);
         if let Some(part) = part {
             self.ranged(&axes, part, &mut product);
@@ -230,6 +244,22 @@ impl Emitter<'_> {
     /// Whether a factor is in place, in memory that the kernel does not store to.
     fn stays(&self, factor: &Factor<'_>) -> bool {
         matches!(&factor.matrix, Matrix::InPlace(m) if !visit::stores(&self.unit.part.kernel.body).contains(&m.buffer))
+    }
+
+    /// Whether a product in place is of a matrix and the same one, turned.
+    fn mirrors(&self, groups: &Groups, all: [&Matrix; 3]) -> bool {
+        let [Matrix::InPlace(left), Matrix::InPlace(right), Matrix::InPlace(_)] = all else { return false };
+        let length = |dims: &Dims| {
+            let sizes = dims.iter().map(|(_, extent)| extent.as_size().cloned()).collect::<Option<Vec<_>>>();
+            sizes.map(|sizes| sizes.iter().fold(Size::constant(1), |product, size| &product * size))
+        };
+        let rows = length(&groups.rows);
+        self.helpers.host() == Host::Here
+            && left.buffer == right.buffer
+            && left.origin.affine == right.origin.affine
+            && (&left.down, &left.across) == (&right.across, &right.down)
+            && rows.is_some()
+            && rows == length(&groups.columns)
     }
 
     fn factor<'c>(
@@ -518,7 +548,7 @@ impl Emitter<'_> {
         placed: TileRange,
         packed: Value,
     ) {
-        let Product { left, right, result, gemm, call, .. } = product;
+        let Product { left, right, result, gemm, call, mirrors, .. } = product;
         let [m, k, n] = [rows, inner, columns].map(|span| self.b.ins().isub(span.to, span.from));
         let a = self.part(&left.matrix, rows, inner);
         let b = self.part(&right.matrix, inner, columns);
@@ -531,6 +561,7 @@ impl Emitter<'_> {
                 [$((std::mem::offset_of!(GemmCall, $field), $value)),*]
             };
         }
+        let own = if *mirrors { rows.from } else { self.int(-1) };
         let fields = fields![
             m = m,
             k = k,
@@ -548,6 +579,7 @@ impl Emitter<'_> {
             c = c.start,
             c_row = c.down,
             c_column = c.across,
+            own = own,
             accumulate = accumulate,
             packed = packed,
         ];

@@ -117,6 +117,7 @@ fn product<T: Number>(way: Way, [m, k, n]: [usize; 3], layouts: [Layout; 3], ste
                 c: c.as_mut_ptr().wrapping_add(to.at(from, 0)).cast(),
                 c_row,
                 c_column,
+                own: -1,
                 accumulate: 0,
                 packed,
                 work: start,
@@ -164,6 +165,66 @@ fn pieces<T: Number>() {
             }
         }
     }
+}
+
+/// The product of a matrix and the same one, turned, in calls for `step` rows from the last one on.
+fn symmetric<T: Number>(way: Way, [m, k]: [usize; 2], layouts: [Layout; 2], step: usize, by_halves: bool) -> Vec<T> {
+    let (places, to) = (Places::new(m, k, layouts[0]), Places::new(m, m, layouts[1]));
+    let mut a = vec![T::default(); places.elements()];
+    (0..m * k).for_each(|n| a[places.at(n / k, n % k)] = T::from((n * 7919 % 1013) as f32 / 1013.0 - 0.4));
+    let mut c = vec![T::from(f32::NAN); to.elements()];
+    let mut work = vec![[0u64; 8]; WORK.div_ceil(64) + 1];
+    let start = work.as_mut_ptr().cast::<u8>();
+    let start = start.wrapping_add(start.align_offset(64));
+    let ((down, across), (c_row, c_column)) = (places.strides(), to.strides());
+    for from in (0..m).step_by(step).rev() {
+        let call = GemmCall {
+            m: step.min(m - from) as i64,
+            k: k as i64,
+            n: m as i64,
+            a: if k == 0 { a.as_ptr().cast() } else { places.row(&a, from) },
+            a_row: down,
+            a_column: across,
+            a_rows: std::ptr::null(),
+            a_columns: std::ptr::null(),
+            b: a.as_ptr().cast(),
+            b_row: across,
+            b_column: down,
+            b_rows: std::ptr::null(),
+            b_columns: std::ptr::null(),
+            c: c.as_mut_ptr().wrapping_add(to.at(from, 0)).cast(),
+            c_row,
+            c_column,
+            own: if by_halves { from as i64 } else { -1 },
+            accumulate: 0,
+            packed: Packed::No,
+            work: start,
+        };
+        // SAFETY: as in `product`; the calls are for all rows of the square.
+        unsafe { way(&call) };
+    }
+    (0..m * m).map(|at| c[to.at(at / m, at % m)]).collect()
+}
+
+fn halves<T: Number>() {
+    use Layout::*;
+    for way in T::ways().into_iter().flatten() {
+        for sizes in [[1, 5], [14, 3], [15, 0], [33, 20], [100, 600], [170, 7], [1100, 3]] {
+            let whole = symmetric::<T>(way, sizes, [RowMajor; 2], sizes[0], false);
+            for layouts in [[RowMajor; 2], [RowMajor, ColumnMajor], [ColumnMajor, RowMajor], [ColumnMajor; 2]] {
+                for step in [1, 3, 17, sizes[0]] {
+                    let halves = symmetric::<T>(way, sizes, layouts, step, true);
+                    assert!(halves == whole, "{sizes:?} in {layouts:?}, {step} rows at a time");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_symmetric_product_is_computed_by_halves() {
+    halves::<f32>();
+    halves::<f64>();
 }
 
 #[test]

@@ -225,6 +225,24 @@ fn products() {
     }
 }
 
+/// The products of a matrix and the same one, turned, with sizes around those of tiles.
+#[test]
+fn symmetric_products() {
+    for dtype in ["f32", "f64"] {
+        for [left, right] in [["i, l", "j, l"], ["l, i", "l, j"]] {
+            let (rows, inner) = if left == "i, l" { ("n", "k") } else { ("k", "n") };
+            let text = format!(
+                "program @p {{ symbol n = dim 0 of input 0 symbol k = dim 1 of input 0
+                 input 0 %a: {dtype}[n, k] output %y: {dtype}[{rows}, {rows}]
+                 kernel @k {{ v9: {dtype} = contract i < {rows}, j < {rows} over l < {inner} {{
+                   left {{ v0 = load %a[{left}] yield v0 }} right {{ v1 = load %a[{right}] yield v1 }}
+                   epilogue {{ store %y[i, j], v9 }} }} }} }}"
+            );
+            check_small(&text, &[&[0, 3], &[3, 0], &[1, 1], &[13, 5], &[15, 40], &[97, 3], &[3, 97], &[600, 30]]);
+        }
+    }
+}
+
 /// Factors and results contiguous along rows, along columns and along neither, with sizes around
 /// those of tiles and blocks.
 #[test]

@@ -136,6 +136,7 @@ bugs! {
     LostEpilogue = "cpu contract", "what follows a contraction is not done";
     TurnedPanel = "cpu contract", "the rows of a packed factor are taken for its columns";
     StaleFactor = "cpu contract", "a packed factor stays for the next one of its sizes";
+    UnmirroredTile = "cpu contract", "a symmetric product is not stored left of its diagonal";
     LostRun = "cpu contract", "the rows of a factor are packed as if they were contiguous";
     IndexLanes = "lanes128", "every second lane of an index has the number before";
     SelectedLanes = "lanes128", "a choice of lanes takes the other value";

@@ -26,6 +26,43 @@ struct Held<T> {
     n: usize,
 }
 
+/// Where the sums of a tile go.
+#[derive(Clone, Copy)]
+struct Place<T> {
+    /// The result from the tile's first element on.
+    to: Matrix<T>,
+    /// The rows and columns that there are.
+    size: (usize, usize),
+    /// In a symmetric result: the numbers of the first row and column.
+    at: Option<(usize, usize)>,
+    /// Whether they are added to those that are there.
+    add: bool,
+}
+
+impl<T: Copy> Place<T> {
+    /// Stores the tile's elements right of the diagonal on its left too.
+    ///
+    /// # Safety
+    /// The tile's elements exist, and so do those that mirror them.
+    #[inline(always)]
+    unsafe fn mirror(self) {
+        let Some((row, column)) = self.at else { return };
+        let (rows, columns) = self.size;
+        for n in 0..columns {
+            // The row of this column's number, at the tile's rows.
+            let (down, across) = ((column + n) as isize - row as isize, row as isize - column as isize);
+            let mirrored = Matrix {
+                first: self.to.first.wrapping_offset(down * self.to.down + across * self.to.across),
+                ..self.to
+            };
+            for m in 0..rows.min((column + n).saturating_sub(row)) {
+                // SAFETY: guaranteed by the caller.
+                unsafe { *mirrored.at(0, m) = *self.to.at(m, n) };
+            }
+        }
+    }
+}
+
 /// Computes a product, block by block.
 ///
 /// # Safety
@@ -72,17 +109,25 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
                 let in_place = unsafe { pack_rows::<V, N, ROWS>(p.a.from(i, from), rows, inner, left, sparing) };
                 for y in (0..columns).step_by(columns_of_tile) {
                     for x in (0..rows).step_by(ROWS) {
+                        let size = ((rows - x).min(ROWS), (columns - y).min(columns_of_tile));
+                        // The numbers of the tile's first row and column, from one diagonal on.
+                        let at = p.own.map(|first| (first + i + x, j + y));
+                        if at.is_some_and(|(row, column)| column + size.1 <= row) {
+                            continue;
+                        }
                         let (panel, right) = (left.wrapping_add(x * inner), right.wrapping_add(y * inner));
                         let (part, to) = (p.a.from(i + x, from), p.c.from(i + x, j + y));
-                        let size = ((rows - x).min(ROWS), (columns - y).min(columns_of_tile));
-                        let add = p.add || from > 0;
+                        let to = Place { to, size, at, add: p.add || from > 0 };
                         // SAFETY: the panels have been packed, or the rows are contiguous, and the
                         // part of the result exists.
                         unsafe {
                             if in_place[x] {
-                                tile::<V, N, ROWS>(inner, |k| part.at(0, k), right, to, size, add);
+                                tile::<V, N, ROWS>(inner, |k| part.at(0, k), right, to);
                             } else {
-                                tile::<V, N, ROWS>(inner, |k| panel.add(k * ROWS), right, to, size, add);
+                                tile::<V, N, ROWS>(inner, |k| panel.add(k * ROWS), right, to);
+                            }
+                            if from + inner == p.k && !sabotage::on(Bug::UnmirroredTile) {
+                                to.mirror();
                             }
                         }
                     }
@@ -324,9 +369,7 @@ unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
     inner: usize,
     left: impl Fn(usize) -> *mut V::Element,
     right: *mut V::Element,
-    c: Matrix<V::Element>,
-    (rows, columns): (usize, usize),
-    add: bool,
+    Place { to: c, size: (rows, columns), at, add }: Place<V::Element>,
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
@@ -346,8 +389,12 @@ unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
         }
         // Constant loop bounds let the compiler keep the accumulators in registers.
         for (row, sums) in sums.into_iter().enumerate() {
-            if row < rows {
+            // Left of the diagonal there is nothing to store.
+            let first = at.map_or(0, |(down, across)| (down + row).saturating_sub(across));
+            if row < rows && first == 0 {
                 store(c.from(row, 0), sums, columns, add);
+            } else if row < rows {
+                store_behind(c.from(row, 0), sums, first..columns, add);
             }
         }
     }
@@ -376,14 +423,31 @@ pub(super) unsafe fn store<V: Lanes<N>, const N: usize, const COUNT: usize>(
                 }
             }
         } else {
-            let mut all = [[V::Element::default(); N]; COUNT];
-            for (to, v) in all.iter_mut().zip(row) {
-                v.store(to.as_mut_ptr());
-            }
-            for (k, v) in all.as_flattened().iter().enumerate().take(columns) {
-                let at = c.at(0, k);
-                *at = if add { *at + *v } else { *v };
-            }
+            store_behind(c, row, 0..columns, add);
+        }
+    }
+}
+
+/// Stores some columns of a row, or adds them, one by one.
+///
+/// # Safety
+/// As for [`store`].
+#[inline(always)]
+unsafe fn store_behind<V: Lanes<N>, const N: usize, const COUNT: usize>(
+    c: Matrix<V::Element>,
+    row: [V; COUNT],
+    columns: Range<usize>,
+    add: bool,
+) {
+    let mut all = [[V::Element::default(); N]; COUNT];
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        for (to, v) in all.iter_mut().zip(row) {
+            v.store(to.as_mut_ptr());
+        }
+        for k in columns {
+            let (at, v) = (c.at(0, k), all.as_flattened()[k]);
+            *at = if add { *at + v } else { v };
         }
     }
 }

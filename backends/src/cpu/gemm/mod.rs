@@ -8,6 +8,9 @@
 //! of an image that a convolution multiplies, are packed by tables of distances: nothing copies
 //! them before.
 //!
+//! A matrix times itself, turned, is symmetric: what lies right of the diagonal is stored on its
+//! left as well.
+//!
 //! Each element of the result is accumulated in the same order wherever it is computed, in blocks
 //! of [`inner`] elements, by fused multiply-add where the machine has it. So the bits depend
 //! neither on how many threads share the rows, nor on the rows that are multiplied together, nor on
@@ -165,6 +168,8 @@ struct Product<T> {
     a: Factor<T>,
     b: Factor<T>,
     c: Matrix<T>,
+    /// If the product is of rows with all rows: the number of the first.
+    own: Option<usize>,
     add: bool,
     packed: Packed,
 }
@@ -191,6 +196,7 @@ impl<T: Copy> Product<T> {
                 tables: tables(call.b_rows, call.b_columns),
             },
             c: matrix(call.c, call.c_row, call.c_column),
+            own: usize::try_from(call.own).ok(),
             add: call.accumulate != 0,
             packed: call.packed,
         }
@@ -239,12 +245,14 @@ unsafe fn with<V: Lanes<N>, const N: usize, const ROWS: usize>(call: &GemmCall) 
     let mut p = Product::<V::Element>::of(call);
     // A right factor that stays packed is worth more than rows of the result in one piece.
     let stays = p.packed == Packed::Stays && p.m > FEW && p.n > FEW;
-    if !stays && !p.suits() && p.transposed().suits() {
+    if p.own.is_none() && !stays && !p.suits() && p.transposed().suits() {
         p = p.transposed();
     }
     // SAFETY: guaranteed by the caller.
     unsafe {
-        if p.m <= FEW && p.b.has_rows_in_one_piece() {
+        if p.own.is_some() {
+            blocks::blocks::<V, N, ROWS>(&p, call.work);
+        } else if p.m <= FEW && p.b.has_rows_in_one_piece() {
             narrow::few_rows::<V, N>(&p);
         } else if p.n <= FEW && p.a.has_rows_in_one_piece() {
             narrow::few_columns::<V, N>(&p);
