@@ -11,8 +11,10 @@ use ir::sched::{
 use ir::{Origin, Size, visit};
 
 use super::contract::{Tiled, in_order};
+use super::device::Target;
 use super::emit::Emitter;
 use super::last::{Code, in_last_block};
+use super::print;
 use super::reduce::{CHUNK, SHARED};
 use super::relay;
 use super::split::Split;
@@ -21,8 +23,8 @@ use super::state::{ScratchScope, SyncScope};
 use super::tensor::sweeps::InSweeps;
 use super::tensor::sweeps::streamed::Streamed;
 use super::tensor_map::TensorView;
-use super::{Math, Target, print};
 use crate::error::{CompileError, check};
+use crate::settings::Math;
 
 /// The block size for threads that cooperate: one thread per lane of the canonical order.
 const COOPERATIVE_THREADS: u32 = 128;

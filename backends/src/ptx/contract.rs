@@ -14,18 +14,20 @@ use ir::nest::{Contraction, Program};
 use ir::{BinaryOp, Dtype, Scalar, Size};
 
 use super::build::Control;
+use super::device::Target;
 use super::emit::Emitter;
 use super::epilogue::{Epilogue, StagedAccumulator, StagedAt};
 use super::inst::{Address, Comparison, Opcode, Operand, Reg, Space, Special, Type};
 use super::parts::Joining;
 use super::pipeline::Pipeline;
+use super::scalar;
 use super::split::Split;
 use super::state::Argument;
 use super::tensor::TensorUnits;
 use super::tile::{
     DEPTH, Dims, Inner, QUAD, Side, THREADS, TileCounts, TileGrid, TileRange, TileSide, TileSums, bytes, held, length,
 };
-use super::{Math, Target, scalar};
+use crate::settings::Math;
 
 /// The threads of a warp down and across a tile.
 const OF_WARP: [i64; 2] = [4, 8];

@@ -1,9 +1,8 @@
-//! What a [`Runner`](super::Runner) asks of a device, and the launches that it gives to it.
+//! Devices for a [`Runner`](super::Runner), and the launches that it gives to them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Target;
 use super::tensor_map::TensorMap;
 
 /// Something that runs kernels: a GPU or an emulator.
@@ -39,6 +38,27 @@ pub trait Device {
     fn replay(&mut self, recording: &Self::Recording) -> Result<(), Self::Error>;
     /// Waits until all work is done.
     fn wait(&mut self) -> Result<(), Self::Error>;
+}
+
+/// The oldest compute capability that code requires. Newer devices run it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// Compute capability 8.0: any supported device.
+    Sm80,
+    /// Compute capability 9.0: devices with thread block clusters.
+    Sm90,
+    /// Compute capability 9.0 and no later one: devices with tensor cores for warp groups.
+    Sm90a,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Target::Sm80 => "sm_80",
+            Target::Sm90 => "sm_90",
+            Target::Sm90a => "sm_90a",
+        })
+    }
 }
 
 /// The properties of a device that plans depend on.

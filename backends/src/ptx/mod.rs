@@ -75,31 +75,10 @@ mod transpose;
 mod unroll;
 mod vectors;
 
-/// The oldest compute capability that code requires. Newer devices run it too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
-    /// Compute capability 8.0: any supported device.
-    Sm80,
-    /// Compute capability 9.0: devices with thread block clusters.
-    Sm90,
-    /// Compute capability 9.0 and no later one: devices with tensor cores for warp groups.
-    Sm90a,
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Target::Sm80 => "sm_80",
-            Target::Sm90 => "sm_90",
-            Target::Sm90a => "sm_90a",
-        })
-    }
-}
-
 pub use crate::settings::{Math, Phases};
 pub(crate) use compile::Blocks;
 pub use compile::Module;
-pub use device::{Access, Device, Facts, Launch};
+pub use device::{Access, Device, Facts, Launch, Target};
 pub use plan::{Plan, Planned, Word};
 pub(crate) use resident::{Resident, ResidentCall};
 pub use run::{RunError, Runner};

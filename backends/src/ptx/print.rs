@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use cranelift_codegen::entity::EntityRef;
 
-use super::Target;
+use super::device::Target;
 use super::inst::{Address, Class, Function, Inst, Op, Operand, Reg, Shuffle, Space, Type};
 use super::tensor_map::{MAP_ALIGN, MAP_BYTES};
 

@@ -10,7 +10,6 @@ use ir::array::{ArrayMut, ArrayRef};
 use ir::bind::{BindError, Binding, Fault, Given};
 use ir::nest::SiteId;
 
-use super::Phases;
 use super::compile::Module;
 use super::device::{Device, Launch};
 use super::order::waits;
@@ -20,6 +19,7 @@ use super::state::Argument;
 use super::steps::{Sequence, Visitor, count};
 use crate::call;
 use crate::error::RunError as CallError;
+use crate::settings::Phases;
 
 /// Why a run gave no results. The outputs are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]

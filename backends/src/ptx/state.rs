@@ -237,7 +237,7 @@ pub(super) struct Running {
     pub(super) steps: Option<i64>,
 }
 
-/// What the chunks of a long scan pass on.
+/// The words that the chunks of a long scan pass on.
 #[derive(Clone)]
 pub(super) struct Chunks {
     /// The number of chunks.

@@ -139,7 +139,7 @@ impl<T: Copy> Factor<T> {
         Factor { matrix: self.matrix.transposed(), tables: self.tables.map(Tables::transposed) }
     }
 
-    /// Whether the first elements of so many rows are contiguous, and so those of every column.
+    /// Whether these first rows are contiguous in each column.
     ///
     /// # Safety
     /// The rows exist.

@@ -19,8 +19,8 @@ use ir::{Dtype, Size};
 
 use super::pipeline::{InStage, Ring};
 use super::stages::{BARRIERS, COPY, MULTIPLY, Stages, WARP};
+use super::units::{BulkFactors, FactorTile, FactorView, Side, TensorUnits};
 use super::wgmma::{self, BOX};
-use super::{FactorTile, Side, TensorUnits};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::{Epilogue, StagedAccumulator, StagedAt};
@@ -40,23 +40,6 @@ const STAGED: StagedAccumulator =
     StagedAccumulator { pitch: (64 + 8) * 4, side: 64, rows: 16, run: 16, apart: 16, threads: WARP, neighbours: 2 };
 /// The accumulators of a thread for these.
 const OF_PASS: usize = 32;
-
-/// A factor as a tensor in memory.
-pub(super) struct FactorView {
-    pub(super) view: TensorView,
-    /// Whether it is contiguous along the inner index.
-    pub(super) deep: bool,
-    /// The indices of the dimensions after the first two.
-    pub(super) batch: Vec<IndexId>,
-}
-
-/// Both factors of a product.
-pub(super) struct BulkFactors {
-    /// The factor along the rows of a tile, then the one along its columns.
-    pub(super) views: [FactorView; 2],
-    /// Whether the rows of a tile are the columns of the result.
-    pub(super) turned: bool,
-}
 
 impl BulkFactors {
     /// The rows and columns of the result as the rows and columns of a tile, and back.

@@ -4,7 +4,7 @@
 use ir::{Dtype, Scalar};
 
 use super::pipeline::{FactorPipeline, Ring};
-use super::{Fragment, Side, TensorUnits, staged};
+use super::units::{Fragment, Side, TensorUnits, staged};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::epilogue::StagedAccumulator;

@@ -12,44 +12,30 @@ mod mma;
 mod pipeline;
 mod stages;
 pub(super) mod sweeps;
+mod units;
 mod wgmma;
 
+use ir::Dtype;
 use ir::build::Values;
 use ir::groups::Groups;
-use ir::nest::{Contraction, Program, ValueId};
+use ir::nest::{Contraction, Program};
 use ir::sched::narrow;
-use ir::{Dtype, Size};
 
 use super::build::Control;
+use super::device::Target;
 use super::emit::Emitter;
-use super::epilogue::{StagedAccumulator, StagedAt};
+use super::epilogue::StagedAt;
 use super::inst::{Address, Factors, Opcode, Operand, Reg, Space, Special, TileFactors, TileType, Type};
 use super::parts::Joining;
 use super::tile::{FEW_ROWS, TURNED_COLUMNS, TileGrid, TileSums};
-use super::{Math, Target};
-use bulk::{BulkFactors, FactorView, IN_ROW};
+use crate::settings::Math;
+use bulk::IN_ROW;
 use pipeline::Ring;
+pub(super) use units::TensorUnits;
+use units::{BulkFactors, Driver, FactorView, Fragment, Side, staged};
 
 /// The rows of the result in tiles for few rows.
 const TURNED_ROWS: [i64; 2] = [16, FEW_ROWS];
-
-/// A contraction that tensor cores can compute.
-pub(super) struct TensorUnits {
-    driver: Driver,
-    /// The value of each prologue that they multiply.
-    taken: [ValueId; 2],
-    dtype: Dtype,
-}
-
-/// The threads that drive tensor cores together.
-enum Driver {
-    /// A warp, with factors in its registers.
-    Warp(Factors),
-    /// Four warps, with factors in shared memory.
-    WarpGroup(TileFactors),
-    /// Four warps, with factors that bulk copies bring to shared memory.
-    Bulk(TileFactors, Box<BulkFactors>),
-}
 
 impl TensorUnits {
     /// The ways to compute a contraction, the fastest first. The last one runs on all devices.
@@ -218,33 +204,6 @@ impl TensorUnits {
     }
 }
 
-/// Which of the two factors.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
-
-/// The tile of a factor in the stages of a ring.
-#[derive(Clone, Copy)]
-struct FactorTile {
-    side: Side,
-    /// Whether it is contiguous along the inner index.
-    deep: bool,
-    /// The address of the ring, and the offset of the tile within a stage.
-    base: Reg,
-    at: i64,
-}
-
-/// Accumulators of a thread: four for 16 rows and 8 columns of the tile. Each half of them is two
-/// adjacent elements of a row; the second half is eight rows below.
-struct Fragment {
-    /// The first row, counted from that of the thread's first fragment, and the first column.
-    down: i64,
-    across: i64,
-    sums: [Reg; 4],
-}
-
 impl Emitter<'_> {
     pub(super) fn multiply_by_tensor_units(&mut self, c: &Contraction, units: &TensorUnits, grid: &TileGrid<'_>) {
         match &units.driver {
@@ -344,16 +303,4 @@ impl Emitter<'_> {
         let thread = self.special(Special::Tid);
         self.b().op2(Opcode::Shr, Type::U64, thread, 5)
     }
-}
-
-/// Rows of the result in the memory of the factors: runs of adjacent rows. The rows that one
-/// instruction touches begin eight banks apart.
-const fn staged((columns, rows, run, apart): (i64, i64, i64, i64), threads: u32) -> StagedAccumulator {
-    let pitch = (columns + 8) * 4;
-    StagedAccumulator { pitch, side: columns, rows, run, apart, threads: threads as i64, neighbours: 1 }
-}
-
-/// A size times the width of an element, in a register.
-fn in_bytes(e: &mut Emitter<'_>, size: &Size, width: i64) -> Reg {
-    e.size(&(size * &Size::constant(width)))
 }

@@ -7,7 +7,7 @@
 use ir::Scalar;
 use ir::nest::{Prologue, ValueId};
 
-use super::{Driver, FactorTile, Side, TensorUnits, in_bytes};
+use super::units::{Driver, FactorTile, Side, TensorUnits, in_bytes};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::factor::Steps;

@@ -6,7 +6,7 @@
 //! of the row (128-byte swizzling): so neither copies to it nor reads cause bank conflicts.
 
 use super::pipeline::{FactorPipeline, Ring};
-use super::{FactorTile, Fragment, Side, TensorUnits};
+use super::units::{FactorTile, Fragment, Side, TensorUnits};
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, TileFactors, Type};

@@ -14,8 +14,9 @@ use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::fold::number;
 use crate::ptx::inst::{Comparison, Opcode, Operand, Reg, Rounding, Type};
+use crate::ptx::scalar;
 use crate::ptx::state::ExecScope;
-use crate::ptx::{Math, scalar};
+use crate::settings::Math;
 
 /// An element of a thread.
 #[derive(Clone)]

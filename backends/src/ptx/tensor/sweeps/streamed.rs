@@ -7,18 +7,19 @@
 use ir::sched::{Machine, Part, Sweep, SweepForm, SweepSizes};
 use ir::{Order, Scalar, Size};
 
-use super::super::bulk::{FactorView, IN_ROW, MEMORY};
+use super::super::bulk::{IN_ROW, MEMORY};
 use super::super::pipeline::Ring;
 use super::super::stages::{BARRIERS, Stages, Turn};
+use super::super::units::FactorView;
 use super::super::wgmma::{BOX, PERIOD, ROW, STEP};
 use super::{AT_ONCE, COLUMNS, InSweeps, Multiplying, MultiplyingThread, ROWS, ThreadRow, Tile};
-use crate::ptx::Math;
 use crate::ptx::build::Control;
 use crate::ptx::emit::Emitter;
 use crate::ptx::inst::{Comparison, Opcode, Reg, Special, TileFactors, Type};
 use crate::ptx::scalar;
 use crate::ptx::split::LEAST;
 use crate::ptx::tile::{FEW_ROWS, length};
+use crate::settings::Math;
 use ir::nest::{Loop, Program};
 use ir::sabotage::{self, Bug};
 
