@@ -78,8 +78,8 @@ pub struct GemmCall {
     /// The stride between columns of `c`.
     pub c_column: i64,
     /// If `a` is some rows of a matrix and `b` all of it, turned: the number of the first of these
-    /// rows, else -1. `c` is then as many rows of a square. What lies left of the square's diagonal
-    /// is stored by the calls for the rows that it mirrors.
+    /// rows, else -1. `c` is then as many rows of a square. A call stores the elements from the
+    /// square's diagonal on, and those left of it that mirror them, in rows of other calls.
     pub own: i64,
     /// 1 adds to `c`, 0 overwrites it.
     pub accumulate: i64,

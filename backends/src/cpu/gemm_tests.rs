@@ -18,14 +18,14 @@ enum Layout {
 }
 
 /// The distance of each row from the first and of each column from the beginning of its row.
-struct Places {
+struct Offsets {
     rows: Vec<i64>,
     columns: Vec<i64>,
     layout: Layout,
 }
 
-impl Places {
-    fn new(rows: usize, columns: usize, layout: Layout) -> Places {
+impl Offsets {
+    fn new(rows: usize, columns: usize, layout: Layout) -> Offsets {
         let distances = |count: usize, at: &dyn Fn(usize) -> usize| (0..count).map(|n| at(n) as i64).collect();
         let (down, across): (Vec<i64>, Vec<i64>) = match layout {
             Layout::RowMajor => (distances(rows, &|i| i * columns), distances(columns, &|j| j)),
@@ -35,7 +35,7 @@ impl Places {
                 (distances(rows, &|i| i + i / run * 3), distances(columns, &|j| j * (4 * rows + 3) + j / 5))
             }
         };
-        Places { rows: down, columns: across, layout }
+        Offsets { rows: down, columns: across, layout }
     }
 
     fn elements(&self) -> usize {
@@ -79,22 +79,32 @@ trait Number: Element + From<f32> + Debug {
 impl Number for f32 {}
 impl Number for f64 {}
 
+/// Working memory that is zero.
+fn working_memory() -> Vec<[u64; 8]> {
+    vec![[0; 8]; WORK.div_ceil(64) + 1]
+}
+
+/// The first address in it that is a multiple of 64.
+fn aligned(memory: &mut [[u64; 8]]) -> *mut u8 {
+    let start = memory.as_mut_ptr().cast::<u8>();
+    start.wrapping_add(start.align_offset(64))
+}
+
 /// The product of all rows, `step` of them in a call; the result is given row-major. If the right
 /// factor stays, it is the second one in the same working memory.
 fn product<T: Number>(way: Way, [m, k, n]: [usize; 3], layouts: [Layout; 3], step: usize, packed: Packed) -> Vec<T> {
     let number = |seed: usize, at: usize| T::from(((at * 7919 + seed) % 1013) as f32 / 1013.0 - 0.4);
-    let fill = |rows: usize, columns: usize, places: &Places, seed: usize| {
+    let fill = |rows: usize, columns: usize, places: &Offsets, seed: usize| {
         let mut elements = vec![T::from(f32::NAN); places.elements()];
         (0..rows * columns).for_each(|n| elements[places.at(n / columns, n % columns)] = number(seed, n));
         elements
     };
     let [ours, theirs, to] =
-        [(m, k, layouts[0]), (k, n, layouts[1]), (m, n, layouts[2])].map(|(i, j, layout)| Places::new(i, j, layout));
+        [(m, k, layouts[0]), (k, n, layouts[1]), (m, n, layouts[2])].map(|(i, j, layout)| Offsets::new(i, j, layout));
     let (a, b, other) = (fill(m, k, &ours, 1), fill(k, n, &theirs, 2), fill(k, n, &theirs, 3));
     let mut c = vec![T::from(f32::NAN); to.elements()];
-    let mut work = vec![[0u64; 8]; WORK.div_ceil(64) + 1];
-    let start = work.as_mut_ptr().cast::<u8>();
-    let start = start.wrapping_add(start.align_offset(64));
+    let mut work = working_memory();
+    let start = aligned(&mut work);
     for b in [&other, &b] {
         for from in (0..m).step_by(step) {
             let ((a_row, a_column), (b_row, b_column), (c_row, c_column)) =
@@ -169,13 +179,12 @@ fn pieces<T: Number>() {
 
 /// The product of a matrix and the same one, turned, in calls for `step` rows from the last one on.
 fn symmetric<T: Number>(way: Way, [m, k]: [usize; 2], layouts: [Layout; 2], step: usize, by_halves: bool) -> Vec<T> {
-    let (places, to) = (Places::new(m, k, layouts[0]), Places::new(m, m, layouts[1]));
+    let (places, to) = (Offsets::new(m, k, layouts[0]), Offsets::new(m, m, layouts[1]));
     let mut a = vec![T::default(); places.elements()];
     (0..m * k).for_each(|n| a[places.at(n / k, n % k)] = T::from((n * 7919 % 1013) as f32 / 1013.0 - 0.4));
     let mut c = vec![T::from(f32::NAN); to.elements()];
-    let mut work = vec![[0u64; 8]; WORK.div_ceil(64) + 1];
-    let start = work.as_mut_ptr().cast::<u8>();
-    let start = start.wrapping_add(start.align_offset(64));
+    let mut work = working_memory();
+    let start = aligned(&mut work);
     let ((down, across), (c_row, c_column)) = (places.strides(), to.strides());
     for from in (0..m).step_by(step).rev() {
         let call = GemmCall {

@@ -176,9 +176,10 @@ macro_rules! gemm {
             // buffers, like the accesses of the loops that the call replaces (see `Task::piece`),
             // or in the kernel's scratch. `c` overlaps neither factor: it is separate scratch or
             // the memory of a result, and a buffer that a kernel stores to shares memory with none
-            // that the kernel loads (`slots`). The kernel has `gemm::WORK` bytes of scratch for
-            // each contraction, and says that a factor is packed only after the call that packed
-            // it, and that it stays only if the kernel does not store to it.
+            // that the kernel loads (`slots`). A call of a symmetric product also stores elements
+            // of other rows of the result, which no other call stores. The kernel has `gemm::WORK`
+            // bytes of scratch for each contraction, and says that a factor is packed only after
+            // the call that packed it, and that it stays only if the kernel does not store to it.
             unsafe { gemm::multiply::<$type>(&*call) }
         }
     };

@@ -28,7 +28,7 @@ struct Held<T> {
 
 /// Where the sums of a tile go.
 #[derive(Clone, Copy)]
-struct Place<T> {
+struct TileResult<T> {
     /// The result from the tile's first element on.
     to: Matrix<T>,
     /// The rows and columns that there are.
@@ -39,7 +39,7 @@ struct Place<T> {
     add: bool,
 }
 
-impl<T: Copy> Place<T> {
+impl<T: Copy> TileResult<T> {
     /// Stores the tile's elements right of the diagonal on its left too.
     ///
     /// # Safety
@@ -117,7 +117,7 @@ pub(super) unsafe fn blocks<V: Lanes<N>, const N: usize, const ROWS: usize>(p: &
                         }
                         let (panel, right) = (left.wrapping_add(x * inner), right.wrapping_add(y * inner));
                         let (part, to) = (p.a.from(i + x, from), p.c.from(i + x, j + y));
-                        let to = Place { to, size, at, add: p.add || from > 0 };
+                        let to = TileResult { to, size, at, add: p.add || from > 0 };
                         // SAFETY: the panels have been packed, or the rows are contiguous, and the
                         // part of the result exists.
                         unsafe {
@@ -369,7 +369,7 @@ unsafe fn tile<V: Lanes<N>, const N: usize, const ROWS: usize>(
     inner: usize,
     left: impl Fn(usize) -> *mut V::Element,
     right: *mut V::Element,
-    Place { to: c, size: (rows, columns), at, add }: Place<V::Element>,
+    TileResult { to: c, size: (rows, columns), at, add }: TileResult<V::Element>,
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
